@@ -1,17 +1,17 @@
 /**
- * Very many lines in one tab of Chromium, over an attested channel: `npm run bench:stream -- --lines 100000`.
+ * Embeds very many lines in one tab of Chromium, over an attested channel: `npm run bench:stream -- --lines 100000`.
  *
- * Browser, relay and enclave share this machine's processors. Says how long it took, how often the page kept its reader
- * waiting for more than 50 ms (web.dev: long tasks), and what the tab held; checks that every line got a vector. Needs the
- * built programs (`CLEARSEAL_BIN_DIR`, or target/release) and the built page (web/dist).
+ * Browser, relay and enclave share this machine's processors. Reports the duration, how often the page blocked input for more
+ * than 50 ms (web.dev: long tasks), and the tab's memory; checks that every line got an embedding. Needs the built programs
+ * (`CLEARSEAL_BIN_DIR`, or target/release) and the built page (web/dist).
  */
 import { createRequire } from "node:module";
 import { availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { longestOf, watchLongTasks } from "../../playwright/fixtures/long-tasks.mjs";
 import { Fleet } from "../../testing/fleet/fleet.mjs";
 import { endWithSignals, mebibytes, root } from "../../testing/fleet/processes.mjs";
-import { longestOf, watchLongTasks } from "../../playwright/fixtures/long-tasks.mjs";
 
 endWithSignals();
 
@@ -22,9 +22,9 @@ const { values: options } = parseArgs({
   },
 });
 const count = Number(options.lines);
-/** Between two looks at the tab. */
+/** Interval between two readings of the tab. */
 const LOOK_MS = 1_000;
-/** Looks without progress after which the tab is given up. */
+/** Readings without progress after which the run fails. */
 const PATIENCE = 60;
 
 const { chromium } = createRequire(join(root, "playwright/package.json"))("@playwright/test");
@@ -53,7 +53,7 @@ try {
   await fleet.close();
 }
 
-/** One tab that embeds all lines. */
+/** Embeds all lines in one tab. */
 async function embed(url) {
   const context = await browser.newContext();
   const page = await context.newPage();
@@ -69,12 +69,12 @@ async function embed(url) {
   let heapBytes = 0;
   const shown = count.toLocaleString("en");
   const progress = page.locator(".embed-text");
-  let said = "";
-  for (let unchanged = 0; !said.includes(`${shown} of ${shown} items embedded`); ) {
-    const before = said;
-    said = await progress.innerText();
-    unchanged = said === before ? unchanged + 1 : 0;
-    if (unchanged > PATIENCE) throw new Error(`the page stopped: ${said}`);
+  let progressText = "";
+  for (let unchanged = 0; !progressText.includes(`${shown} of ${shown} items embedded`); ) {
+    const before = progressText;
+    progressText = await progress.innerText();
+    unchanged = progressText === before ? unchanged + 1 : 0;
+    if (unchanged > PATIENCE) throw new Error(`the page stopped: ${progressText}`);
     heapBytes = Math.max(heapBytes, await page.evaluate(() => performance.memory.usedJSHeapSize));
     await page.waitForTimeout(LOOK_MS);
   }

@@ -1,9 +1,9 @@
 /**
- * How long a genuine attestation document takes to verify in Chromium: `npm run bench:browser`.
+ * Measures how long a genuine attestation document takes to verify in Chromium: `npm run bench:browser`.
  *
- * Four ways, interleaved in one page: signatures by WebCrypto, signatures in WebAssembly, and both with the chain's
- * signatures remembered from before. The first verification of a fresh page stands by itself: the module's code is
- * compiled while it runs. Prints a table; `-- --out FILE` writes a record, which stands beside the native ones.
+ * Four variants, interleaved in one page: signatures by WebCrypto, signatures in WebAssembly, and each of them with the chain's
+ * signatures already cached. The first verification of a fresh page is listed separately, because the module's code is compiled
+ * while it runs. Prints a table; `-- --out FILE` writes a record that can be compared with the native ones.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -73,7 +73,7 @@ async function measure({ base64, rounds }) {
     return { ms: performance.now() - began, report };
   };
   const load = await timed(() => module.initialise());
-  // Its own timestamp: text(9) "timestamp", then an unsigned integer of 8 bytes.
+  // The document's own timestamp: text(9) "timestamp", then an unsigned integer of 8 bytes.
   const text = new TextEncoder().encode("timestamp");
   const at = bytes.findIndex((_, start) => text.every((byte, offset) => bytes[start + offset] === byte));
   const madeAt = Number(new DataView(bytes.buffer).getBigUint64(at + 10));
@@ -123,7 +123,7 @@ for (let page = 0; page < PAGES; page += 1) {
   const context = await browser.newContext();
   const fresh = await context.newPage();
   await fresh.goto(origin);
-  // The last page stays for the rounds; the others are for what happens once.
+  // The last page runs the rounds; the others measure what happens once per page.
   const times = await fresh.evaluate(measure, { base64, rounds: page === PAGES - 1 ? ROUNDS : 1 });
   if (times.verdicts.join() !== "authentic") throw new Error(`the document is ${times.verdicts}`);
   add("module loaded and compiled", times.load);

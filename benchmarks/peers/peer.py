@@ -1,28 +1,26 @@
-"""One implementation of the model, asked over standard input: a line of JSON in, a line of JSON out.
+"""One implementation of the model, with a line protocol: one line of JSON on standard input, one on standard output.
 
     peer.py KIND MODEL THREADS CACHE
 
-KIND is `sentence-transformers`, `onnxruntime` or `onnxruntime-int8`. The first line that comes out says which versions
-answer:
+KIND is `sentence-transformers`, `onnxruntime` or `onnxruntime-int8`. The first line of output states the versions:
 
     {"name": "onnxruntime", "version": "onnxruntime 1.31.1"}
 
-After that, each line in is a batch of sequences of tokens, special tokens included:
+Each line of input is a batch of sequences of token ids, special tokens included:
 
     {"sequences": [[101, 2054, 102]], "rows": false}
     {"ms": 1.93}
 
-Each batch is embedded twice, and the second time counts: the first brings the weights into the caches and the processor
-up to speed. Only the forward pass is timed, from tokens in a Python list to the embeddings in memory: padding,
-tensors, pooling and normalisation count, JSON does not. A time comes only when the process is at rest: idle threads
-of ONNX Runtime spin for 50 ms, and would take a processor from whoever has the next turn. With `rows` the embeddings
-come instead, so that the suite can see that they are the same as ours. A peer with a tokenizer of its own also says
-what tokens it reads in texts, cut to the model's length:
+Each batch is embedded twice and the second pass is timed: the first loads the weights into the caches and raises the
+processor's clock. The time covers the forward pass, from token ids in a Python list to embeddings in memory: padding,
+tensors, pooling and normalization, but not JSON. The answer is sent once the process is idle: ONNX Runtime's idle threads
+spin for 50 ms and would disturb the next contender. With `rows`, the answer holds the embeddings, so that the suite can
+compare them with ours. A peer with its own tokenizer also tokenizes texts, truncated to the model's length:
 
     {"texts": ["hello"]}
     {"sequences": [[101, 7592, 102]]}
 
-Whoever closes the input ends the peer.
+Closing the input ends the peer.
 """
 
 import json
@@ -33,7 +31,7 @@ from pathlib import Path
 
 
 def padded(sequences):
-    """Ids and mask in rectangles: what these implementations compute on."""
+    """Pads ids and masks to rectangles, the input of these implementations."""
     longest = max(len(sequence) for sequence in sequences)
     ids = [sequence + [0] * (longest - len(sequence)) for sequence in sequences]
     mask = [[1] * len(sequence) + [0] * (longest - len(sequence)) for sequence in sequences]
@@ -71,12 +69,12 @@ def onnxruntime(model, threads, cache):
 
     graph = fused(model, cache)
     counts = json.loads(graph.with_suffix(".json").read_text())
-    said = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    return session(graph, threads), None, f"onnxruntime {ort.__version__}, fused f32 graph ({said})"
+    fusions = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    return session(graph, threads), None, f"onnxruntime {ort.__version__}, fused f32 graph ({fusions})"
 
 
 def onnxruntime_int8(model, threads, cache):
-    """Dynamic quantisation with a factor for each column, the most exact that its tool offers."""
+    """Dynamic quantization with one factor per column, the most exact mode that the tool offers."""
     import onnx
     import onnxruntime as ort
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -89,7 +87,7 @@ def onnxruntime_int8(model, threads, cache):
             str(unfinished),
             weight_type=QuantType.QInt8,
             per_channel=True,
-            # It does not know what the fused operators give.
+            # Shape inference does not cover the fused operators.
             extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
         )
         unfinished.rename(graph)
@@ -97,7 +95,7 @@ def onnxruntime_int8(model, threads, cache):
 
 
 def fused(model, cache):
-    """The fused graph's file, exported where it is not there yet."""
+    """Returns the file of the fused graph, exporting it first if it is missing."""
     import onnxruntime as ort
 
     graph = cache / f"fused-{ort.__version__}.onnx"
@@ -107,7 +105,7 @@ def fused(model, cache):
 
 
 def session(graph, threads):
-    """What embeds by running the graph."""
+    """Returns a function that embeds by running the graph."""
     import numpy
     import onnxruntime as ort
 
@@ -132,17 +130,17 @@ def session(graph, threads):
 
 
 def export(model, graph):
-    """The model as a graph whose attention, normalisation and GELU are one operator each."""
+    """Exports the model as a graph in which attention, normalization and GELU are one operator each."""
     import torch
     from onnxruntime.transformers import optimizer
     from transformers import BertModel
 
-    # Eager attention is the form in which the optimizer knows attention again.
+    # The optimizer recognizes attention only in its eager form.
     bert = BertModel.from_pretrained(str(model), attn_implementation="eager", local_files_only=True)
     bert.eval()
 
     class States(torch.nn.Module):
-        """The last hidden states alone."""
+        """Returns only the last hidden states."""
 
         def __init__(self):
             super().__init__()
@@ -173,9 +171,9 @@ def export(model, graph):
     )
     counts = {name: count for name, count in optimised.get_fused_operator_statistics().items() if count}
     if not counts.get("Attention"):
-        raise RuntimeError(f"the optimizer knew no attention again: {counts}")
+        raise RuntimeError(f"the optimizer did not fuse attention: {counts}")
     graph.with_suffix(".json").write_text(json.dumps(counts))
-    # Under its name only once it is whole.
+    # Rename only once complete, so that an interrupted export leaves no partial file.
     unfinished = graph.with_suffix(".part")
     optimised.save_model_to_file(str(unfinished))
     unfinished.rename(graph)
@@ -187,7 +185,7 @@ def rest():
     used = 1.0
     while used > 0.001:
         before = time.process_time()
-        # What another processor is busy with is counted at its clock's ticks, every 4 ms or 10.
+        # The kernel counts another processor's time at clock ticks, every 4 or 10 ms.
         time.sleep(0.02)
         used = time.process_time() - before
 
@@ -201,7 +199,7 @@ KINDS = {
 
 def main():
     kind, model, threads, cache = sys.argv[1:]
-    # Libraries print; what the suite reads must stay clean.
+    # Libraries print to standard output, which the suite reads; redirect them.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     cache = Path(cache)

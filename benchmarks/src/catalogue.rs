@@ -1,16 +1,15 @@
-//! Which subjects exist, and in which dimension they are measured.
+//! The subjects that exist, and the dimension of each.
 //!
 //! The page gets the same tables: [`crate::typescript`] writes them out.
 
+use Better::{Higher, Lower, Neither};
+use Dimension::{Any, Bandwidth, Count, Money, Percent, Rate, Ratio, Size, Time};
 use serde::Serialize;
 use ts_rs::TS;
 
-use Better::{Higher, Lower, Neither};
-use Dimension::{Any, Bandwidth, Count, Money, Percent, Rate, Ratio, Size, Time};
-
 use crate::record::{Environment, Unit};
 
-/// What kind of quantity a unit counts. Figures of one subject can be compared when they share it.
+/// Kind of quantity that a unit counts. Figures of one subject are comparable when they share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Dimension {
@@ -24,18 +23,18 @@ pub enum Dimension {
     Rate,
     /// Hundredths.
     Percent,
-    /// How many times.
+    /// A factor.
     Ratio,
     /// United States dollars.
     Money,
     /// A number of things.
     Count,
-    /// Whatever the figure is about.
+    /// Not fixed: depends on the figure.
     Any,
 }
 
 impl Unit {
-    /// Its dimension, and how many base units of the dimension it is.
+    /// Returns its dimension, and how many base units of that dimension it is.
     pub fn scale(self) -> (Dimension, f64) {
         let mebi = f64::from(1 << 20);
         match self {
@@ -60,7 +59,7 @@ impl Unit {
     }
 }
 
-/// Which way a figure ought to move.
+/// The direction in which a figure should move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -72,7 +71,7 @@ pub enum Better {
     Neither,
 }
 
-/// Something that can be measured.
+/// A quantity that can be measured.
 #[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct Subject {
     /// Name in records.
@@ -99,11 +98,11 @@ const fn subject(
     }
 }
 
-/// All of them, in the order in which a report shows them.
+/// All subjects, in the order in which a report shows them.
 pub const SUBJECTS: &[Subject] = table! { subject:
     "inference.latency",               Time,      Lower,   "Inference";
     "inference.throughput",            Rate,      Higher,  "Inferences, one at a time";
-    "peers.latency",                   Time,      Lower,   "Inference beside others";
+    "peers.latency",                   Time,      Lower,   "Inference of other implementations";
     "peers.of_peak",                   Percent,   Higher,  "Arithmetic, of what the processor can do";
     "overhead",                        Percent,   Lower,   "Overhead";
     "share",                           Percent,   Lower,   "Share of a whole";
@@ -125,11 +124,11 @@ pub const SUBJECTS: &[Subject] = table! { subject:
     "documents.latency",               Time,      Lower,   "From asking for a document to having it";
     "documents.sharing",               Count,     Neither, "Clients that share a document";
     "documents.speedup",               Ratio,     Higher,  "Clients a second with shared documents, of those with their own";
-    "hostile.success",                 Percent,   Higher,  "Honest requests answered beside an attack";
-    "hostile.latency",                 Time,      Lower,   "An honest request beside an attack";
-    "hostile.slowdown",                Ratio,     Lower,   "Honest median beside an attack, of that without";
+    "hostile.success",                 Percent,   Higher,  "Honest requests answered during an attack";
+    "hostile.latency",                 Time,      Lower,   "An honest request during an attack";
+    "hostile.slowdown",                Ratio,     Lower,   "Honest median during an attack, relative to without";
     "hostile.attempts",                Count,     Neither, "Requests or connections of an attack";
-    "hostile.memory",                  Size,      Lower,   "Memory beside an attack";
+    "hostile.memory",                  Size,      Lower,   "Memory during an attack";
     "memory.peak_vmsize",              Size,      Lower,   "Peak mapped memory";
     "memory.model_size",               Size,      Neither, "Size of the weights";
     "quality.embedding_dim",           Count,     Neither, "Length of the embedding";
@@ -207,12 +206,12 @@ pub const SUBJECTS: &[Subject] = table! { subject:
     "claim",                           Any,       Neither, "Claim";
 };
 
-/// A subject by its name.
+/// Finds a subject by its name.
 pub fn find(name: &str) -> Option<&'static Subject> {
     SUBJECTS.iter().find(|subject| subject.name == name)
 }
 
-/// Name of an environment for people.
+/// Name of an environment, for people.
 pub fn environment_title(environment: Environment) -> &'static str {
     match environment {
         Environment::Enclave => "Nitro enclave",

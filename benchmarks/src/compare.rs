@@ -1,7 +1,7 @@
-//! Two runs, figure by figure.
+//! Compares two runs, figure by figure.
 //!
-//! Where both took turns in one run, the difference is judged pair by pair, and what disturbed both cancels out.
-//! Otherwise the repetitions are gone, and the noise comes from the stated intervals of both means.
+//! Where both took turns in one run, the difference is computed pair by pair, so that disturbances of both cancel out. Otherwise
+//! the single repetitions are unknown, and the noise is estimated from the stated intervals of both means.
 
 use std::fmt::Write;
 
@@ -17,23 +17,23 @@ use crate::statistics::short;
 /// One figure that both runs have.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// What it is.
+    /// Subject and parameters.
     pub label: String,
     /// In base units.
     pub from: f64,
     /// In base units.
     pub to: f64,
-    /// How much more the second is, in per cent.
+    /// Relative difference of the second run, in per cent.
     pub percent: f64,
     /// Half the 95 % interval of `percent`, where both state their spread.
     pub noise: Option<f64>,
-    /// Whether it was judged pair by pair.
+    /// Whether the difference was computed pair by pair.
     pub paired: bool,
-    /// In a word.
+    /// The conclusion in one or two words.
     pub verdict: &'static str,
 }
 
-/// Figures with the same subject and parameters.
+/// Compares figures with the same subject and parameters.
 pub fn differences(a: &[Record], b: &[Record]) -> Vec<Difference> {
     let theirs: Vec<Measurement> = b.iter().flat_map(figures).collect();
     a.iter()
@@ -66,14 +66,14 @@ pub fn differences(a: &[Record], b: &[Record]) -> Vec<Difference> {
         .collect()
 }
 
-/// Repetitions of both, where they were taken turn by turn.
+/// Returns the repetitions of both, where they were taken turn by turn.
 fn paired_samples<'a>(a: &'a Measurement, b: &'a Measurement) -> Option<(&'a [f64], &'a [f64])> {
     let (a, b) = a.turns.as_ref().zip(b.turns.as_ref())?;
     let together = a.id == b.id && a.sample.len() == b.sample.len();
     together.then_some((&a.sample, &b.sample))
 }
 
-/// Half the interval of the mean, as a share of the mean.
+/// Half the confidence interval of the mean, relative to the mean.
 fn half_width(statistics: &Statistics) -> Option<f64> {
     let [low, high] = statistics.ci95?;
     Some((high - low) / 2.0 / statistics.mean?)
@@ -90,10 +90,10 @@ fn verdict(subject: &str, percent: f64, noise: Option<f64>) -> &'static str {
     }
 }
 
-/// The differences as a table for a terminal.
+/// Formats the differences as a table for a terminal.
 ///
 /// # Errors
-/// Where the runs share no figure.
+/// If the runs share no figure.
 pub fn table(a: &[Record], b: &[Record]) -> Result<String> {
     let rows = differences(a, b);
     ensure!(
@@ -135,7 +135,7 @@ mod tests {
         read("run.json", text.as_bytes()).unwrap().records
     }
 
-    /// A run that swings by half, as one turn of two that share the swing.
+    /// A run that fluctuates by half, as one of two that took turns and share the fluctuation.
     fn turn(times: f64, id: &str) -> Vec<Record> {
         let sample: Vec<String> = [10.0, 15.0, 11.0, 14.0, 13.0]
             .iter()
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_turns_is_compared_pair_by_pair() {
+    fn runs_that_took_turns_are_compared_pair_by_pair() {
         let [found] = &differences(&turn(1.0, "x"), &turn(1.05, "x"))[..] else {
             panic!("one figure")
         };
@@ -163,7 +163,7 @@ mod tests {
             "{found:?}"
         );
         assert_eq!(found.verdict, "worse");
-        // The same figures from two different runs: the swing hides the difference.
+        // The same figures from two different runs: the fluctuation hides the difference.
         let [apart] = &differences(&turn(1.0, "x"), &turn(1.05, "y"))[..] else {
             panic!("one figure")
         };

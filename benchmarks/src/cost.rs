@@ -1,8 +1,8 @@
-//! What inferences cost on a machine that has a price.
+//! Computes the cost of inferences on a machine whose price is known.
 
 use crate::record::{Measurement, Parameter, Qualifier, Record, Statistics, Unit};
 
-/// The reports state throughput and cost at this length, to which they pad every text.
+/// Length in tokens at which the reports state throughput and cost; they pad every text to it.
 const TOKENS: f64 = 128.0;
 
 const PRICE: &str = "cost.hourly_price";
@@ -10,11 +10,11 @@ const HOURLY: &str = "cost.inferences_per_hour";
 const THOUSAND: &str = "cost.per_thousand";
 const MILLION: &str = "cost.per_million";
 
-/// What an hour costs in `text`, US dollars: up to six digits before the point and six after it.
+/// Parses the hourly price in US dollars: up to six digits before the decimal point and six after it.
 ///
 /// # Errors
-/// In words, where it is no price.
-pub fn price(text: &str) -> Result<f64, String> {
+/// A message, if `text` is not a price.
+pub fn parse_price(text: &str) -> Result<f64, String> {
     let digits = text.strip_prefix('$').unwrap_or(text);
     let (whole, rest) = digits.split_once('.').unwrap_or((digits, "0"));
     let counted = |part: &str| {
@@ -31,8 +31,8 @@ pub fn price(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What the run that `record` is of was priced at.
-pub fn stated(record: &Record) -> Option<f64> {
+/// Returns the hourly price stated in `record`.
+pub fn stated_price(record: &Record) -> Option<f64> {
     let mut figures = record.measurements.iter();
     figures
         .find(|figure| figure.subject == PRICE)?
@@ -40,7 +40,7 @@ pub fn stated(record: &Record) -> Option<f64> {
         .value
 }
 
-/// Makes `record` say what its inferences cost where an hour of its machine costs `price` US dollars. Replaces what it said.
+/// Adds to `record` the cost of inferences on a machine at `price` US dollars an hour. Replaces an earlier cost.
 pub fn add(price: f64, record: &mut Record) {
     let figures = &mut record.measurements;
     figures.retain(|figure| ![PRICE, HOURLY, THOUSAND, MILLION].contains(&figure.subject.as_str()));
@@ -118,7 +118,7 @@ mod tests {
         assert!((value(HOURLY) - 45_000.0).abs() < 1e-6);
         assert!((value(THOUSAND) - 0.004_266).abs() < 1e-5);
         assert!((value(MILLION) - 4.266_666).abs() < 1e-5);
-        assert_eq!(stated(&record), Some(0.192));
+        assert_eq!(stated_price(&record), Some(0.192));
     }
 
     #[test]
@@ -129,13 +129,13 @@ mod tests {
         let mut once = record(&[(128.0, 12.5)]);
         add(2.0, &mut once);
         assert_eq!(twice, once);
-        assert_eq!(stated(&record(&[])), None);
+        assert_eq!(stated_price(&record(&[])), None);
     }
 
     #[test]
     fn a_price_is_read_as_the_page_reads_it() {
-        assert_eq!(price("0.192"), Ok(0.192));
-        assert_eq!(price("$3"), Ok(3.0));
+        assert_eq!(parse_price("0.192"), Ok(0.192));
+        assert_eq!(parse_price("$3"), Ok(3.0));
         for wrong in [
             "",
             "0",
@@ -149,7 +149,7 @@ mod tests {
             "5.",
             "1 000",
         ] {
-            assert!(price(wrong).is_err(), "{wrong}");
+            assert!(parse_price(wrong).is_err(), "{wrong}");
         }
     }
 }

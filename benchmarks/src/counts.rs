@@ -1,7 +1,7 @@
-//! Instructions of the hot paths, counted: where a time wavers by a tenth, a count says that something was added.
+//! Counts the instructions of the hot paths: where times vary by a tenth, a count shows that work was added.
 //!
-//! `--counts` runs this program again under `valgrind --tool=callgrind`, each path twice, with few and with more
-//! repetitions. The difference is what repetitions cost, without start, keys and weights. The counts are compared with
+//! `--counts` runs this program again under `valgrind --tool=callgrind`, each path twice, with few and with more repetitions. The
+//! difference is the cost of the repetitions, without start-up, keys and weights. The counts are compared with
 //! `benchmarks/counts.json`, per build target, because another C library or instruction set counts differently.
 
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ use engine::{Activation, Pooling, Precision, Shape};
 
 use crate::suite::Enclave;
 
-/// Most that a path may grow before the guard speaks up, in per cent. The same build counts the same to a few
-/// hundredths; a GELU computed twice, for instance, is 2 to 4 % of a forward pass.
+/// Growth in per cent above which a path fails. The same build reproduces its count to a few hundredths; a GELU computed twice,
+/// for instance, is 2 to 4 % of a forward pass.
 pub const TOLERANCE: f64 = 1.0;
 /// Repetitions of the two runs.
 const FEW: u64 = 1;
 const MORE: u64 = 4;
 
-/// A path, and what it does once it is set up.
+/// The paths, each with a description of the counted work.
 const PATHS: &[(&str, &str)] = &[
     (
         "engine-avx2",
@@ -45,12 +45,12 @@ const PATHS: &[(&str, &str)] = &[
 /// Counts of one build target, by path.
 pub type Counts = BTreeMap<String, u64>;
 
-/// What the counts of a build are compared with.
+/// File with the baseline.
 fn baseline_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("counts.json")
 }
 
-/// Name of this build in the baseline: counts of others mean nothing for it.
+/// Name of this build in the baseline; counts of other builds are not comparable.
 fn target() -> String {
     let library = if cfg!(target_env = "musl") {
         "musl"
@@ -65,10 +65,10 @@ fn target() -> String {
     format!("{}-{library}-{profile}", std::env::consts::ARCH)
 }
 
-/// Runs path `name` so many times: what valgrind watches.
+/// Runs path `name` `times` times, for valgrind to count.
 ///
 /// # Errors
-/// Where there is no such path, or it fails.
+/// If there is no such path, or it fails.
 pub fn repeat(name: &str, times: u64) -> Result<()> {
     match name {
         "engine-avx2" => engine("avx2", times),
@@ -110,7 +110,7 @@ fn engine(isa: &str, times: u64) -> Result<()> {
         .find(|one| one.name() == isa)
         .with_context(|| format!("this processor has no {isa}"))?;
     let weights = Weights::load_for(random_weights()?, SHAPE, Precision::F32, isa)?;
-    // One thread: which of several gets which work is not the same twice.
+    // One thread: with several, the distribution of work varies from run to run.
     let mut worker = Worker::new(Arc::new(weights), NonZeroUsize::MIN)?;
     let ids: Vec<u32> = (0..48).map(|at| at * 7 % 64).collect();
     let mut row = vec![0.0; SHAPE.hidden];
@@ -121,7 +121,7 @@ fn engine(isa: &str, times: u64) -> Result<()> {
     Ok(())
 }
 
-/// The same numbers every time, small enough that nothing overflows.
+/// Deterministic values, small enough that nothing overflows.
 fn random_weights() -> Result<engine::Weights> {
     let mut state = 1u32;
     let mut tensors = BTreeMap::new();
@@ -137,35 +137,35 @@ fn random_weights() -> Result<engine::Weights> {
     Ok(engine::Weights::new(tensors)?)
 }
 
-/// One path beside its baseline.
-pub struct Judged {
+/// The count of one path and its baseline.
+pub struct CountedPath {
     path: &'static str,
     what: &'static str,
     count: u64,
-    /// The baseline, if it has one for this build.
+    /// The baseline, if there is one for this build.
     before: Option<u64>,
 }
 
-impl Judged {
+impl CountedPath {
     fn percent(&self) -> Option<f64> {
         self.before
             .map(|before| (self.count as f64 / before as f64 - 1.0) * 100.0)
     }
 
-    /// Whether the path grew by more than is tolerated.
+    /// Whether the path grew by more than the tolerance.
     pub fn grew(&self) -> bool {
         self.percent().is_some_and(|percent| percent > TOLERANCE)
     }
 }
 
-impl fmt::Display for Judged {
+impl fmt::Display for CountedPath {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let beside = match self.percent() {
+        let change = match self.percent() {
             None => "no baseline for this build; --renew writes one".to_owned(),
             Some(percent) => {
                 let word = match percent {
                     percent if percent > TOLERANCE => "GREW",
-                    percent if percent < -TOLERANCE => "shrank: take it over with --renew",
+                    percent if percent < -TOLERANCE => "shrank: write a new baseline with --renew",
                     _ => "as before",
                 };
                 format!("{percent:>+7.2} %  {word}")
@@ -173,19 +173,19 @@ impl fmt::Display for Judged {
         };
         write!(
             out,
-            "{:<16} {:>13}  {beside}  ({})",
+            "{:<16} {:>13}  {change}  ({})",
             self.path, self.count, self.what
         )
     }
 }
 
-/// Counts every path, and sets it beside the baseline; `renew` makes the counts the new baseline.
+/// Counts every path and compares it with the baseline; `renew` writes the counts as the new baseline.
 ///
-/// `None` where there is no valgrind.
+/// `None` without valgrind.
 ///
 /// # Errors
-/// Where a path fails under valgrind, or the baseline cannot be read or written.
-pub fn judge(renew: bool) -> Result<Option<Vec<Judged>>> {
+/// If a path fails under valgrind, or the baseline cannot be read or written.
+pub fn judge(renew: bool) -> Result<Option<Vec<CountedPath>>> {
     let there = Command::new("valgrind").arg("--version").output();
     if there.is_err() {
         return Ok(None);
@@ -206,7 +206,7 @@ pub fn judge(renew: bool) -> Result<Option<Vec<Judged>>> {
                 more > few,
                 "{path}: more repetitions took fewer instructions"
             );
-            Ok(Judged {
+            Ok(CountedPath {
                 path,
                 what,
                 count: (more - few) / (MORE - FEW),
@@ -229,20 +229,20 @@ fn instructions(path: &str, times: u64) -> Result<u64> {
         .arg(std::env::current_exe()?)
         .args(["--count", path, "--times", &times.to_string()])
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let log = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
         "{path} failed under valgrind: {}",
-        said.lines()
+        log.lines()
             .rfind(|line| !line.starts_with("=="))
-            .unwrap_or(&said)
+            .unwrap_or(&log)
     );
-    collected(&said).with_context(|| format!("{path}: valgrind did not say how many"))
+    parse_collected(&log).with_context(|| format!("{path}: valgrind did not say how many"))
 }
 
 /// `==7== Collected : 123`
-fn collected(said: &str) -> Option<u64> {
-    said.lines()
+fn parse_collected(log: &str) -> Option<u64> {
+    log.lines()
         .find_map(|line| line.split_once("Collected : "))?
         .1
         .trim()
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_path_that_grew_is_told_from_one_that_did_not() {
-        let judged = |count, before| Judged {
+        let judged = |count, before| CountedPath {
             path: "x",
             what: "",
             count,
@@ -282,7 +282,10 @@ mod tests {
 
     #[test]
     fn valgrinds_line_is_read() {
-        assert_eq!(collected("==7== x\n==7== Collected : 123\n"), Some(123));
-        assert_eq!(collected("nothing"), None);
+        assert_eq!(
+            parse_collected("==7== x\n==7== Collected : 123\n"),
+            Some(123)
+        );
+        assert_eq!(parse_collected("nothing"), None);
     }
 }

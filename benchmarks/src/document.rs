@@ -1,19 +1,19 @@
-//! Headings and tables in Markdown, LaTeX or HTML.
+//! Writes headings and tables as Markdown, LaTeX or HTML.
 
 use clap::ValueEnum;
 
-/// How a report is written.
+/// Output format of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Style {
     /// Markdown.
     Md,
     /// LaTeX tables.
     Latex,
-    /// A page of its own.
+    /// A complete HTML page.
     Html,
 }
 
-/// Characters from which a cell is prose.
+/// Characters from which a cell is formatted as prose.
 const LONG: usize = 28;
 
 #[derive(PartialEq, Eq)]
@@ -47,15 +47,15 @@ impl Document {
     }
 
     pub(crate) fn heading(&mut self, text: &str) {
-        self.headed("##", "section", "h2", text);
+        self.write_heading("##", "section", "h2", text);
     }
 
     pub(crate) fn subheading(&mut self, text: &str) {
-        self.headed("###", "subsection", "h3", text);
+        self.write_heading("###", "subsection", "h3", text);
     }
 
-    fn headed(&mut self, marks: &str, command: &str, tag: &str, text: &str) {
-        let text = self.escaped(text);
+    fn write_heading(&mut self, marks: &str, command: &str, tag: &str, text: &str) {
+        let text = self.escape(text);
         self.line(&match self.style {
             Style::Md => format!("\n{marks} {text}\n"),
             Style::Latex => format!("\n\\{command}{{{text}}}"),
@@ -63,7 +63,7 @@ impl Document {
         });
     }
 
-    /// `words` columns from the left are text, as are those with long cells; the others are numbers.
+    /// The first `words` columns are text, as are columns with long cells; the others are numbers.
     pub(crate) fn table(&mut self, head: &[&str], rows: &[Vec<String>], words: usize) {
         let longest = |index: usize| {
             let cells = rows.iter().filter_map(|row| row.get(index));
@@ -80,9 +80,9 @@ impl Document {
             })
             .collect();
         let escape =
-            |row: &[String]| -> Vec<String> { row.iter().map(|cell| self.escaped(cell)).collect() };
+            |row: &[String]| -> Vec<String> { row.iter().map(|cell| self.escape(cell)).collect() };
         let rows: Vec<Vec<String>> = rows.iter().map(|row| escape(row)).collect();
-        let head: Vec<String> = head.iter().map(|cell| self.escaped(cell)).collect();
+        let head: Vec<String> = head.iter().map(|cell| self.escape(cell)).collect();
         let mut lines = Vec::new();
         match self.style {
             Style::Md => {
@@ -96,7 +96,7 @@ impl Document {
                 lines.extend(rows.iter().map(|row| format!("| {} |", row.join(" | "))));
             }
             Style::Latex => {
-                // Prose shares what the other columns leave, and breaks.
+                // Prose columns share the width that the other columns leave, and wrap.
                 let prose = kinds.iter().filter(|kind| **kind == Column::Prose).count();
                 let share = if prose > 2 { "0.22" } else { "0.4" };
                 let column = |kind: &Column| match kind {
@@ -132,8 +132,8 @@ impl Document {
         self.text.push('\n');
     }
 
-    /// A record may come from anywhere: nothing in it may be read as markup.
-    fn escaped(&self, text: &str) -> String {
+    /// Escapes `text`: a record may come from anyone, and nothing in it may be interpreted as markup.
+    fn escape(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         for letter in text.chars() {
             match (self.style, letter) {
@@ -147,9 +147,9 @@ impl Document {
                 (Style::Latex, '\\') => out.push_str("\\textbackslash{}"),
                 (Style::Latex, '~') => out.push_str("\\textasciitilde{}"),
                 (Style::Latex, '^') => out.push_str("\\textasciicircum{}"),
-                // Other signs in the font that LaTeX begins with.
+                // LaTeX's default font shows other characters for these.
                 (Style::Latex, '<' | '>' | '|') => out.extend(['$', letter, '$']),
-                // A row's end takes these for its own where the next row begins with one.
+                // `\\` at the end of a row would take these as its argument where the next row begins with one.
                 (Style::Latex, '[' | ']' | '*') => out.extend(['{', letter, '}']),
                 (Style::Latex, 'µ' | 'μ') => out.push_str("$\\mu$"),
                 (Style::Latex, '→') => out.push_str("$\\to$"),

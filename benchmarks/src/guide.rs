@@ -1,28 +1,28 @@
-//! What the interpretation guide of the published reports says of a figure.
+//! The interpretation guide of the published reports.
 
 use serde::Serialize;
 use ts_rs::TS;
 
 use crate::record::Unit;
 
-/// A step of the interpretation guide: from `from` on, up to the next one.
+/// A step of the guide: from `from` up to the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, TS)]
 pub struct Threshold {
-    /// Lower bound, included, in the guide's unit; infinite, and `null` in JSON, is no bound.
+    /// Lower bound, included, in the guide's unit; infinite, and `null` in JSON, means no bound.
     #[ts(type = "number | null")]
     pub from: f64,
-    /// The guide's word, or ours where it leaves a gap.
+    /// The guide's word, or ours where the guide has a gap.
     pub verdict: &'static str,
     /// The guide's reason, or that it gives none.
     pub why: &'static str,
-    /// How bad: 0 fine, 1 look closer, 2 a problem; 3 where the guide is silent.
+    /// Severity: 0 fine, 1 look closer, 2 a problem; 3 where the guide is silent.
     pub grade: u8,
 }
 
-/// What the interpretation guide says of one figure.
+/// The guide's steps for one figure.
 #[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct Guide {
-    /// What is judged.
+    /// Subject that is judged.
     pub subject: &'static str,
     /// For people.
     pub title: &'static str,
@@ -44,7 +44,7 @@ const fn step(from: f64, verdict: &'static str, grade: u8, why: &'static str) ->
     }
 }
 
-/// The three tables of the guide. Where they leave a gap, the verdict says so instead of guessing.
+/// The three tables of the guide. Where they have a gap, the verdict says so instead of guessing.
 pub const GUIDES: [Guide; 3] = [
     Guide {
         subject: "inference.latency",
@@ -81,7 +81,7 @@ pub const GUIDES: [Guide; 3] = [
 ];
 
 impl Guide {
-    /// The step that `value` is on. No verdict for what is not a number.
+    /// Returns the step that contains `value`, or `None` if it is not a number.
     pub fn judge(&self, value: f64) -> Option<&'static Threshold> {
         self.thresholds.iter().rev().find(|step| value >= step.from)
     }

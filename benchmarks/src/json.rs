@@ -1,4 +1,4 @@
-//! JSON as it was written: names that stand twice in an object are noted, since a map would silently drop one.
+//! Parses JSON and reports duplicate names in an object, which a map would silently drop.
 
 use std::fmt::{self, Write};
 
@@ -10,10 +10,10 @@ use crate::problem::{Code, MAX_PROBLEMS, Problem, push_member};
 /// Deepest nesting that is read. Records need eight levels.
 pub const MAX_DEPTH: usize = 32;
 
-/// Parses `bytes` as RFC 8259 has it. Numbers that are whole become integers, however they are written, for some fields are counts.
+/// Parses `bytes` (RFC 8259). Whole numbers become integers, however they are written, because some fields are counts.
 ///
 /// # Errors
-/// A problem for what is no JSON or nested too deeply; up to [`MAX_PROBLEMS`] for names that stand twice.
+/// A problem if it is not JSON or is nested too deeply; up to [`MAX_PROBLEMS`] for duplicate names.
 pub fn parse(bytes: &[u8]) -> Result<Value, Vec<Problem>> {
     let mut reader = Reader {
         path: "$".to_owned(),
@@ -41,14 +41,14 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Vec<Problem>> {
 }
 
 struct Reader {
-    /// Of the value that is being read.
+    /// Path of the value that is being read.
     path: String,
     depth: usize,
     duplicates: Vec<Problem>,
 }
 
 impl Reader {
-    /// Length of the path to where the reader stands.
+    /// Extends the path by one level; returns the length to restore.
     fn enter<E: Error>(&mut self) -> Result<usize, E> {
         self.depth += 1;
         match self.depth {
@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for &mut Reader {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        // Below 2^53 floats are still exact.
+        // Up to 2^53 floats are exact.
         let whole = value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0;
         Ok(match whole {
             true => Value::from(value as i64),
@@ -133,7 +133,7 @@ impl<'de> Visitor<'de> for &mut Reader {
                 self.duplicates.push(Problem::new(
                     Code::RECORD_DUPLICATE_KEY,
                     &self.path,
-                    "the name stands here twice".to_owned(),
+                    "this name occurs twice".to_owned(),
                 ));
             }
         }

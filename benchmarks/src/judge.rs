@@ -1,4 +1,4 @@
-//! Judges a file by the [schema](crate::schema), and by what a schema cannot say. The page does the same
+//! Validates a file against the [schema](crate::schema) and against rules that a schema cannot express. The page does the same
 //! (`web/src/features/benchmarks/check.ts`); both must agree on `tests/malformed.json`.
 
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use crate::problem::{Code, MAX_PROBLEMS, Problem, push_member};
 use crate::record::{Measurement, Record, Statistics};
 use crate::schema::{name_of, schema};
 
-/// What a value is meant to be.
+/// The expected type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// A [`RecordFile`](crate::record::RecordFile).
@@ -44,7 +44,7 @@ static VALIDATORS: LazyLock<Validators> = LazyLock::new(|| {
     }
 });
 
-/// Faults of `value` by the schema: the file's own first one, or the first one of each record.
+/// Validates `value` against the schema; returns the first problem of the file, or the first of each record.
 pub(crate) fn judge(value: &Value, shape: Shape) -> Vec<Problem> {
     let Validators { file, record } = &*VALIDATORS;
     match shape {
@@ -71,14 +71,14 @@ fn each_first(record: &Validator, records: &Value, at: &str) -> Vec<Problem> {
         .collect()
 }
 
-/// Only the first: a hostile file can have as many faults as bytes.
+/// Only the first: a hostile file can have as many problems as bytes.
 fn first(validator: &Validator, value: &Value, at: &str) -> Option<Problem> {
     let error = validator.validate(value).err()?;
     Some(problem(&error, at))
 }
 
 fn problem(error: &ValidationError<'_>, at: &str) -> Problem {
-    let mut path = place(at, error.instance_path());
+    let mut path = format_path(at, error.instance_path());
     let code = match error.kind() {
         Kind::AdditionalProperties { unexpected } => {
             push_member(&mut path, unexpected.first().map_or("", String::as_str));
@@ -97,11 +97,11 @@ fn problem(error: &ValidationError<'_>, at: &str) -> Problem {
         | Kind::MaxProperties { .. } => Code::RECORD_LENGTH,
         _ => Code::RECORD_VALUE,
     };
-    // The value itself is left out: it may be as long as the file.
+    // The value itself is left out, because it may be as long as the file.
     Problem::new(code, &path, error.masked().to_string())
 }
 
-fn place(at: &str, location: &Location) -> String {
+fn format_path(at: &str, location: &Location) -> String {
     let mut path = at.to_owned();
     for segment in location {
         match segment {
@@ -112,7 +112,7 @@ fn place(at: &str, location: &Location) -> String {
     path
 }
 
-/// Faults of `record`, which stands at `at`, that a schema cannot express.
+/// Returns the problems of `record` at path `at` that a schema cannot express.
 pub(crate) fn contradictions(record: &Record, at: &str) -> Vec<Problem> {
     let latency = record
         .inference
@@ -133,7 +133,7 @@ pub(crate) fn contradictions(record: &Record, at: &str) -> Vec<Problem> {
     found
 }
 
-/// Percentiles rise.
+/// Percentiles must not decrease.
 fn order(statistics: &Statistics, at: &str) -> Option<Problem> {
     let given: Vec<(&str, f64)> = ["min", "p50", "p95", "p99", "max"]
         .into_iter()
@@ -149,7 +149,7 @@ fn order(statistics: &Statistics, at: &str) -> Option<Problem> {
     })
 }
 
-/// Numbers have a unit, and one that measures their subject.
+/// Numbers need a unit, and the unit must fit the subject.
 fn unit(measurement: &Measurement, at: &str) -> Option<Problem> {
     let refuse = |reason| {
         Some(Problem::new(

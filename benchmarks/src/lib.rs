@@ -1,31 +1,32 @@
-//! Benchmarks: the record of a run, the published figures as records, and the drivers that make new ones.
+//! Benchmarks: the record of a run, the published figures as records, and the suites that create new ones.
 //!
 //! | module | answers |
 //! | --- | --- |
-//! | [`record`] | what a record is; the one source of its JSON Schema and its TypeScript types |
+//! | [`record`] | the format of a record; the only source of its JSON Schema and its TypeScript types |
 //! | [`catalogue`] | which subjects exist, and in which dimension |
 //! | [`published`], [`guide`] | the published format's fields as subjects, and what its guide says of a figure |
-//! | [`json`], [`schema`], [`reading`], [`problem`] | whether a file is a record, and if not, where and why |
+//! | [`json`], [`schema`], [`reading`], [`problem`] | whether a file is a valid record, and if not, where and why |
 //! | [`typescript`] | the same types for the page |
-//! | [`statistics`], [`machine`] | what a sample says, and what it was measured on |
+//! | [`statistics`], [`machine`] | statistics of a sample, and the machine it was measured on |
 //! | [`suite`] | the benchmarks themselves |
-//! | [`peer`] | other implementations of the model, as processes that are asked line by line |
+//! | [`peer`] | other implementations of the model, as processes with a line protocol |
 //! | [`workload`], [`worker`] | the aggregation workloads, here and in a simulated enclave |
 //! | [`counts`] | how many instructions the hot paths take, against a baseline |
-//! | [`beside`] | every published table, with ours beside each row |
-//! | [`compare`], [`slo`], [`report`] | what came out, beside something; [`document`] writes it in three styles |
+//! | [`comparison`] | every published table, each row compared with our figures |
+//! | [`compare`], [`slo`], [`report`] | results compared with another run, with service levels, with the reports; [`document`]
+//! writes them in three formats |
 #![forbid(unsafe_code)]
 
-/// A table of data, a row a line: what `$make` makes of the cells of each. rustfmt leaves the rows as they stand.
+/// A table of data with one row per line; `$make` builds the value of each row. rustfmt leaves the rows as they are.
 macro_rules! table {
     ($make:path: $($($cell:expr),+;)+) => {
         &[$($make($($cell),+)),+]
     };
 }
 
-pub mod beside;
 pub mod catalogue;
 pub mod compare;
+pub mod comparison;
 pub mod cost;
 pub mod counts;
 pub mod document;

@@ -1,4 +1,4 @@
-//! What ran the benchmark: read from the kernel and from git, never asked of anybody.
+//! Describes the machine and the build, from the kernel and from git only.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::record::{Machine, Setup};
 
-/// This machine.
+/// Describes this machine.
 pub fn machine() -> Machine {
     let cpu = read("/proc/cpuinfo");
     let field = |name: &str| {
@@ -41,23 +41,23 @@ pub fn machine() -> Machine {
     }
 }
 
-/// Processors that were busy over the next `while_waiting`, with what the host gave to other machines counted as busy.
+/// Processors that were busy during the next `while_waiting`. Time that the host gave to other machines counts as busy.
 ///
-/// The load average would not do: for a minute it remembers the compiler that made this program.
+/// The load average is not used: it covers a minute, and would include the compiler that built this program.
 pub fn busy_processors(while_waiting: Duration) -> Option<f64> {
     let before = ticks(&read("/proc/stat"))?;
     std::thread::sleep(while_waiting);
-    busy(before, ticks(&read("/proc/stat"))?)
+    busy_between(before, ticks(&read("/proc/stat"))?)
 }
 
-/// Idle time and all time of all processors since the machine started (proc(5)).
+/// Idle time and total time of all processors since the machine started (proc(5)).
 fn ticks(stat: &str) -> Option<(u64, u64)> {
     let all: Vec<u64> = stat
         .lines()
         .next()?
         .strip_prefix("cpu ")?
         .split_whitespace()
-        // A guest's time is counted among its owner's, in the two fields after these.
+        // Guest time, in the two fields after these, is already included in its owner's.
         .take(8)
         .map(|field| field.parse().ok())
         .collect::<Option<_>>()?;
@@ -65,7 +65,7 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
     Some((idle, all.iter().sum()))
 }
 
-fn busy(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
+fn busy_between(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
     let idle = after.0.checked_sub(before.0)?;
     let all = after.1.checked_sub(before.1).filter(|all| *all > 0)?;
     let processors = std::thread::available_parallelism().ok()?.get();
@@ -74,7 +74,7 @@ fn busy(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
     Some((busy * 100.0).round() / 100.0)
 }
 
-/// Instruction sets that the measured code chooses between.
+/// Instruction sets between which the measured code chooses.
 const FEATURES: [&str; 10] = [
     "aes",
     "avx",
@@ -88,7 +88,7 @@ const FEATURES: [&str; 10] = [
     "vaes",
 ];
 
-/// How this program was built and is run.
+/// Describes how this program was built and is run.
 pub fn setup(threads: u32, repetitions: u64, warmups: u64) -> Setup {
     Setup {
         threads: Some(threads),
@@ -112,48 +112,48 @@ pub fn setup(threads: u32, repetitions: u64, warmups: u64) -> Setup {
     }
 }
 
-/// This program's own bytes in short: tells one build from another, wherever it lies.
+/// A short hash of this program, to distinguish builds independently of their path.
 pub fn build() -> String {
     let bytes = std::env::current_exe().and_then(std::fs::read);
     let digest = Sha256::digest(bytes.unwrap_or_default());
     format!("build {}", base16ct::lower::encode_string(&digest[..6]))
 }
 
-/// The commit that is checked out, if this is a checkout.
+/// The commit that is checked out, if this is a git checkout.
 pub fn commit() -> Option<String> {
     git(&["rev-parse", "--short=12", "HEAD"])
 }
 
-/// Peak memory of this process in MiB, and the field of `/proc/self/status` that says so.
+/// Peak memory of this process in MiB, and the field of `/proc/self/status` that it came from.
 pub fn peak_memory() -> Option<(f64, &'static str)> {
     peak_of(&read("/proc/self/status"))
 }
 
-/// What another process of this user took so far.
+/// Resources that another process of this user has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Peak resident memory in MiB.
     pub peak_mib: f64,
-    /// Page faults that read nothing from a disk.
+    /// Page faults that needed no disk access.
     pub minor_faults: f64,
-    /// Processor time in milliseconds, its own and the kernel's for it.
+    /// Processor time in milliseconds, in user and kernel mode.
     pub cpu_ms: f64,
-    /// Times that its threads gave up the processor, by themselves or not.
+    /// Context switches of its threads, voluntary or not.
     pub switches: f64,
 }
 
-/// What process `id` holds now, MiB.
+/// Resident memory of process `id`, in MiB.
 pub fn resident(id: u32) -> Option<f64> {
     kib(&read(&format!("/proc/{id}/status")), "VmRSS:").map(|kib| kib as f64 / 1024.0)
 }
 
-/// What process `id` took so far, if the kernel tells.
+/// Resources that process `id` has used so far, if the kernel reports them.
 pub fn usage(id: u32) -> Option<Usage> {
     let (peak_mib, _) = peak_of(&read(&format!("/proc/{id}/status")))?;
     let stat = read(&format!("/proc/{id}/stat"));
-    let (minor_faults, ticks) = faults_and_time(&stat)?;
-    // Nanoseconds where the kernel counts them: a request takes less than a tick.
-    let nanoseconds: f64 = of_threads(id, "schedstat")
+    let (minor_faults, ticks) = parse_faults_and_time(&stat)?;
+    // In nanoseconds where the kernel counts them: a request takes less than a tick.
+    let nanoseconds: f64 = read_thread_files(id, "schedstat")
         .filter_map(|line| line.split(' ').next()?.parse::<f64>().ok())
         .sum();
     let cpu_ms = if nanoseconds > 0.0 {
@@ -161,7 +161,7 @@ pub fn usage(id: u32) -> Option<Usage> {
     } else {
         ticks
     };
-    let switches = of_threads(id, "status")
+    let switches = read_thread_files(id, "status")
         .flat_map(|status| {
             status
                 .lines()
@@ -178,8 +178,8 @@ pub fn usage(id: u32) -> Option<Usage> {
     })
 }
 
-/// A file of each thread of process `id`. Threads that have ended are not there; a server keeps its own.
-fn of_threads(id: u32, file: &'static str) -> impl Iterator<Item = String> {
+/// Reads a file of each thread of process `id`. Threads that have ended are missing; a server keeps its threads.
+fn read_thread_files(id: u32, file: &'static str) -> impl Iterator<Item = String> {
     let threads = std::fs::read_dir(format!("/proc/{id}/task"));
     threads
         .into_iter()
@@ -187,8 +187,8 @@ fn of_threads(id: u32, file: &'static str) -> impl Iterator<Item = String> {
         .filter_map(move |thread| std::fs::read_to_string(thread.ok()?.path().join(file)).ok())
 }
 
-/// Fields 10, 14 and 15 of `/proc/PID/stat`; the second one, in parentheses, may hold spaces. A tick is 10 ms on Linux.
-fn faults_and_time(stat: &str) -> Option<(f64, f64)> {
+/// Fields 10, 14 and 15 of `/proc/PID/stat`. The second field, in parentheses, may contain spaces. A tick is 10 ms on Linux.
+fn parse_faults_and_time(stat: &str) -> Option<(f64, f64)> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
@@ -201,7 +201,7 @@ fn peak_of(status: &str) -> Option<(f64, &'static str)> {
         .find_map(|(field, source)| Some((kib(status, field)? as f64 / 1024.0, source)))
 }
 
-/// Most that was mapped, in MiB.
+/// Peak mapped memory, in MiB.
 pub fn peak_mapped() -> Option<f64> {
     kib(&read("/proc/self/status"), "VmPeak:").map(|kib| kib as f64 / 1024.0)
 }
@@ -221,7 +221,7 @@ fn kib(text: &str, field: &str) -> Option<u64> {
         .ok()
 }
 
-/// A file of the kernel's; what it does not tell stays absent.
+/// Reads a file of the kernel; empty if it does not exist.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
@@ -257,17 +257,17 @@ mod tests {
         assert_eq!(ticks("cpu  10 1"), None);
         assert_eq!(ticks("intr 1"), None);
         let processors = std::thread::available_parallelism().unwrap().get() as f64;
-        assert_eq!(busy((120, 140), (220, 240)), Some(0.0));
-        assert_eq!(busy((120, 140), (120, 240)), Some(processors));
-        assert_eq!(busy((120, 140), (120, 140)), None);
+        assert_eq!(busy_between((120, 140), (220, 240)), Some(0.0));
+        assert_eq!(busy_between((120, 140), (120, 240)), Some(processors));
+        assert_eq!(busy_between((120, 140), (120, 140)), None);
         assert!(busy_processors(Duration::from_millis(50)).unwrap() <= processors);
     }
 
     #[test]
     fn a_process_is_read_whatever_its_name() {
         let stat = "7 (a b) c) S 1 7 7 0 -1 4 321 0 2 0 5 6 0 0 20 0 3 0";
-        assert_eq!(faults_and_time(stat), Some((321.0, 110.0)));
-        assert_eq!(faults_and_time("7"), None);
+        assert_eq!(parse_faults_and_time(stat), Some((321.0, 110.0)));
+        assert_eq!(parse_faults_and_time("7"), None);
         assert!(usage(std::process::id()).unwrap().peak_mib > 0.1);
     }
 }

@@ -32,7 +32,7 @@ struct Arguments {
     /// Print the benchmarks' names and what each measures
     #[arg(long)]
     list: bool,
-    /// A tenth of the repetitions, and the small sizes alone
+    /// Run a tenth of the repetitions, with small sizes only
     #[arg(long)]
     quick: bool,
     /// Run only this benchmark; may be given more than once
@@ -41,7 +41,7 @@ struct Arguments {
     /// Compare two result files, figure by figure, with the noise of the difference; FILE#ID is one record of a file
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     compare: Vec<PathBuf>,
-    /// Check a result file (or a run made now) against the service levels; status 1 where one is missed
+    /// Check a result file (or a run made now) against the service levels; exits with 1 if one is missed
     #[arg(long)]
     slo: bool,
     /// Write a report of a result file (or of a run made now) to standard output
@@ -50,7 +50,7 @@ struct Arguments {
     /// A result file, for --slo and --report
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Where the result goes
+    /// File for the result
     #[arg(
         long,
         value_name = "FILE",
@@ -60,43 +60,45 @@ struct Arguments {
     /// Folder of the model
     #[arg(long, env = "CLEARSEAL_MODEL", default_value_os_t = default_model(), hide_default_value = true)]
     model: PathBuf,
-    /// Threads that compute
+    /// Compute threads
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: u32,
-    /// Name of the machine, as one rents it
+    /// Name of the machine, as its provider lists it
     #[arg(long)]
     hardware: Option<String>,
-    /// What an hour of this machine costs, US dollars: the run then says what inferences cost
-    #[arg(long, value_name = "USD", value_parser = cost::price)]
+    /// Hourly price of this machine in US dollars, to compute the cost of inferences
+    #[arg(long, value_name = "USD", value_parser = cost::parse_price)]
     price: Option<f64>,
     /// Print the page's types, generated from the record
     #[arg(long)]
     types: bool,
-    /// Another build of this program that takes turns with this one; its figures become a second record
+    /// Another build of this program to measure in turns with this one; its figures become a second record
     #[arg(long, value_name = "PROGRAM")]
     with: Option<PathBuf>,
-    /// Let TLS 1.3, Noise and the published transport take part in `transport`; the first time compiles them and their C for minutes
+    /// Include TLS 1.3, Noise and the published transport in `transport`; the first run compiles them and their C code for
+    /// minutes
     #[arg(long)]
     contenders: bool,
-    /// Go on with the run in --out: what it has already is not measured again
+    /// Continue the run in --out, skipping benchmarks that it already contains
     #[arg(long)]
     resume: bool,
-    /// Count the instructions of the hot paths with valgrind, against benchmarks/counts.json; status 1 where one grew
+    /// Count the instructions of the hot paths with valgrind and compare them with benchmarks/counts.json; exits with 1 if one
+    /// grew
     #[arg(long)]
     counts: bool,
-    /// With --counts: make the counts the new baseline of this build
+    /// With --counts: write the counts as the new baseline of this build
     #[arg(long, requires = "counts")]
     renew: bool,
     /// Run one of the paths that are counted
     #[arg(long, hide = true, value_name = "PATH")]
     count: Option<String>,
-    /// How many times
+    /// Number of repetitions
     #[arg(long, hide = true, default_value_t = 1)]
     times: u64,
-    /// Be the simulated enclave of the aggregation workloads
+    /// Run as the simulated enclave of the aggregation workloads
     #[arg(long, hide = true)]
     worker: bool,
-    /// Answer as one of the implementations that take turns: candle or fused
+    /// Run as one of the implementations that take turns: candle or fused
     #[arg(long, hide = true, value_name = "ENGINE")]
     peer: Option<String>,
 }
@@ -148,7 +150,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let records = match &arguments.from {
-        Some(file) => priced(records(file)?, arguments.price),
+        Some(file) => add_costs(records(file)?, arguments.price),
         None => measure(arguments)?,
     };
     if let Some(style) = arguments.report {
@@ -178,7 +180,7 @@ fn count(renew: bool) -> Result<ExitCode> {
     for path in &judged {
         println!("{path}");
     }
-    let grew = !renew && judged.iter().any(counts::Judged::grew);
+    let grew = !renew && judged.iter().any(counts::CountedPath::grew);
     Ok(ExitCode::from(u8::from(grew)))
 }
 
@@ -190,7 +192,7 @@ fn records(file: &Path) -> Result<Vec<Record>> {
     Ok(contents.records)
 }
 
-/// The records of a file, or the one of them that stands after `#`.
+/// Returns the records of a file, or the one named after `#`.
 fn chosen_record(argument: &Path) -> Result<Vec<Record>> {
     let text = argument.to_string_lossy();
     let Some((file, id)) = text.rsplit_once('#').filter(|_| !argument.exists()) else {
@@ -202,7 +204,7 @@ fn chosen_record(argument: &Path) -> Result<Vec<Record>> {
     Ok(all)
 }
 
-/// The published reports, from the checkout that this program was built in.
+/// Reads the published reports from the checkout that this program was built in.
 fn published() -> Result<Vec<Contents>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("reference");
     let mut files: Vec<_> = std::fs::read_dir(&folder)
@@ -224,7 +226,7 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
         contenders: arguments.contenders,
     });
     let mut about = machine::machine();
-    // Before anything computes: what runs on this machine without us.
+    // Measured before anything computes: the load of other programs on this machine.
     about.busy_processors = machine::busy_processors(Duration::from_secs(1));
     if let Some(busy) = about.busy_processors.filter(|busy| *busy > 0.1) {
         eprintln!(
@@ -259,30 +261,33 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
         ..Record::default()
     };
     if arguments.resume {
-        record = resumed(&arguments.out, record)?;
+        record = load_record(&arguments.out, record)?;
         chosen.retain(|one| !record.benchmarks.iter().any(|done| done == one.name));
     }
-    let price = arguments.price.or_else(|| cost::stated(&record));
+    let price = arguments.price.or_else(|| cost::stated_price(&record));
     let (mut index, total) = (0, chosen.len());
     let mut saved = Ok(());
     run.all(
         &chosen,
         |name, left| {
             index += 1;
-            eprintln!("[{index}/{total}] {name:<18} about {} left", words(left));
+            eprintln!(
+                "[{index}/{total}] {name:<18} about {} left",
+                format_duration(left)
+            );
         },
         |run, name| {
             record.benchmarks.push(name.to_owned());
-            let result = save(&arguments.out, &together(&record, run, price));
+            let result = save(&arguments.out, &all_records(&record, run, price));
             if saved.is_ok() {
                 saved = result;
             }
         },
     );
     saved?;
-    let records = together(&record, &run, price);
+    let records = all_records(&record, &run, price);
     if total == 0 {
-        // Everything was there already, but the price may be new.
+        // Everything was measured already, but the price may have changed.
         save(&arguments.out, &records)?;
     }
     for absent in records.iter().flat_map(|record| &record.absent) {
@@ -293,7 +298,7 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Tells a run from others by its commit and by the widest vectors that its machine computes with.
+/// Names a run by its commit and by the widest vectors that its machine supports.
 fn title(commit: Option<&str>, about: &Machine) -> String {
     let name = match commit {
         Some(commit) => format!("Clearseal {commit}"),
@@ -307,8 +312,8 @@ fn title(commit: Option<&str>, about: &Machine) -> String {
     }
 }
 
-/// The records; ours get the cost of inferences at `price`.
-fn priced(mut records: Vec<Record>, price: Option<f64>) -> Vec<Record> {
+/// Adds the cost of inferences at `price` to our records.
+fn add_costs(mut records: Vec<Record>, price: Option<f64>) -> Vec<Record> {
     if let Some(price) = price {
         let ours = records
             .iter_mut()
@@ -318,8 +323,8 @@ fn priced(mut records: Vec<Record>, price: Option<f64>) -> Vec<Record> {
     records
 }
 
-/// What was there before, what `run` has added, and the other build's figures as a record of their own.
-fn together(record: &Record, run: &Run, price: Option<f64>) -> Vec<Record> {
+/// Returns the existing records, the results of `run`, and the other build's figures as a separate record.
+fn all_records(record: &Record, run: &Run, price: Option<f64>) -> Vec<Record> {
     let mut ours = record.clone();
     ours.measurements.extend_from_slice(&run.measurements);
     ours.absent.extend_from_slice(&run.absent);
@@ -337,11 +342,11 @@ fn together(record: &Record, run: &Run, price: Option<f64>) -> Vec<Record> {
         peers: Vec::new(),
         ..record.clone()
     });
-    priced(std::iter::once(ours).chain(other).collect(), price)
+    add_costs(std::iter::once(ours).chain(other).collect(), price)
 }
 
-/// The record in `out`, if it is of the same commit, machine and kind of run as `new`.
-fn resumed(out: &Path, new: Record) -> Result<Record> {
+/// Loads the record in `out`, if it has the same commit, machine and kind of run as `new`.
+fn load_record(out: &Path, new: Record) -> Result<Record> {
     if !out.exists() {
         return Ok(new);
     }
@@ -378,7 +383,7 @@ fn save(path: &Path, records: &[Record]) -> Result<()> {
         records: records.to_vec(),
     };
     let text = serde_json::to_string_pretty(&file)?;
-    // What cannot be read back must not be called a result.
+    // Never save a result that cannot be read back.
     reading::read("the result", text.as_bytes())?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)
@@ -387,7 +392,7 @@ fn save(path: &Path, records: &[Record]) -> Result<()> {
     std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The moment in the published format's notation: Unix seconds and `Z`.
+/// The current time in the published format: Unix seconds followed by `Z`.
 fn now() -> Result<String> {
     Ok(format!(
         "{}Z",
@@ -395,7 +400,7 @@ fn now() -> Result<String> {
     ))
 }
 
-fn words(left: Duration) -> String {
+fn format_duration(left: Duration) -> String {
     match left.as_secs() {
         seconds if seconds < 90 => format!("{seconds} s"),
         seconds => format!("{} min", seconds.div_ceil(60)),

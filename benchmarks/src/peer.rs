@@ -1,6 +1,6 @@
-//! Other implementations as processes of their own, asked a line at a time; `benchmarks/peers/peer.py` has the protocol.
+//! Other implementations as separate processes with a line protocol, which `benchmarks/peers/peer.py` documents.
 //!
-//! This program speaks it too, so that candle is driven like the others, and another build of ours as well.
+//! This program speaks it too, so that candle and other builds of ours are driven in the same way.
 
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroUsize;
@@ -18,12 +18,12 @@ use crate::statistics::elapsed;
 /// The hidden flag that turns this program into a peer.
 pub const FLAG: &str = "--peer";
 
-/// What a peer says first.
+/// First line of a peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Hello {
     /// Name in records.
     pub name: String,
-    /// Versions of what answers.
+    /// Versions of the implementation.
     pub version: String,
 }
 
@@ -53,15 +53,15 @@ pub struct Peer {
     child: Child,
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
-    /// What it said of itself.
+    /// The peer's description of itself.
     pub hello: Hello,
 }
 
 impl Peer {
-    /// Starts `command` and waits for its first line. What it writes to standard error goes to the file `log`.
+    /// Starts `command` and waits for its first line. Standard error goes to the file `log`.
     ///
     /// # Errors
-    /// Where it cannot be started, or ends before it answers; with the end of its log.
+    /// If it cannot be started, or ends before it answers; includes the last line of its log.
     pub fn start(mut command: Command, log: &Path) -> Result<Self> {
         let mut child = command
             .stdin(Stdio::piped())
@@ -75,7 +75,7 @@ impl Peer {
         from.read_line(&mut line)?;
         if line.is_empty() {
             let _ = child.wait();
-            bail!("{}", last_words(log));
+            bail!("{}", last_line(log));
         }
         let hello =
             serde_json::from_str(&line).context("the peer's first line is not a greeting")?;
@@ -87,26 +87,26 @@ impl Peer {
         })
     }
 
-    /// This program, or another build of it, as a peer that runs `engine` on `threads`.
+    /// The command that runs this program, or another build of it, as a peer with `engine` on `threads`.
     pub fn of_ours(program: &Path, engine: &str, model: &Path, threads: usize) -> Command {
         let mut command = Command::new(program);
         command
             .args([FLAG, engine, "--threads", &threads.to_string(), "--model"])
             .arg(model)
-            // What candle shares its work among.
+            // Candle's number of threads.
             .env("RAYON_NUM_THREADS", threads.to_string());
         command
     }
 
-    /// What its process took so far; nothing where the kernel does not tell.
+    /// Resources that its process has used so far; `None` if the kernel does not report them.
     pub fn usage(&self) -> Option<Usage> {
         machine::usage(self.child.id())
     }
 
-    /// Milliseconds of a forward pass over `sequences` that follows another, as the peer measured them itself.
+    /// Measures a warm forward pass over `sequences`; milliseconds, as timed by the peer itself.
     ///
     /// # Errors
-    /// Where the peer ended.
+    /// If the peer ended.
     pub fn time(&mut self, sequences: &[Vec<u32>]) -> Result<f64> {
         match self.embed(sequences, false)? {
             Answer::Ms(time) => Ok(time),
@@ -114,10 +114,10 @@ impl Peer {
         }
     }
 
-    /// The embeddings of `sequences`.
+    /// Returns the embeddings of `sequences`.
     ///
     /// # Errors
-    /// Where the peer ended.
+    /// If the peer ended.
     pub fn rows(&mut self, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
         match self.embed(sequences, true)? {
             Answer::Rows(rows) => Ok(rows),
@@ -125,10 +125,10 @@ impl Peer {
         }
     }
 
-    /// What `texts` are to the peer: tokens, cut to the model's length.
+    /// Tokenizes `texts` with the peer's tokenizer, truncated to the model's length.
     ///
     /// # Errors
-    /// Where the peer has no tokenizer, or ended.
+    /// If the peer has no tokenizer, or ended.
     pub fn word_pieces(&mut self, texts: &[String]) -> Result<Vec<Vec<u32>>> {
         match self.ask(&Texts { texts })? {
             Answer::Sequences(sequences) => Ok(sequences),
@@ -158,17 +158,17 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // A closed input asks it to end.
+        // Closing its input asks the peer to end.
         self.to = None;
         let _ = self.child.wait();
     }
 }
 
-/// Milliseconds of a forward pass over `sequences`, the second in a row: the first brings the weights into the caches and
-/// the processor up to speed.
+/// Times the second of two forward passes over `sequences`, in milliseconds. The first loads the weights into the caches and
+/// raises the processor's clock.
 ///
 /// # Errors
-/// Where there are none, or the encoder refuses them.
+/// If `sequences` is empty, or the encoder refuses it.
 pub fn time(encoder: &dyn Encoder, sequences: &[Vec<u32>]) -> Result<f64> {
     ensure!(!sequences.is_empty(), "an empty batch");
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
@@ -176,10 +176,10 @@ pub fn time(encoder: &dyn Encoder, sequences: &[Vec<u32>]) -> Result<f64> {
     Ok(elapsed(|| encoder.encode(&sequences))?)
 }
 
-/// The embedding of each of `sequences`.
+/// Embeds each of `sequences`.
 ///
 /// # Errors
-/// Where there are none, or the encoder refuses them.
+/// If `sequences` is empty, or the encoder refuses it.
 pub fn rows(encoder: &dyn Encoder, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
     ensure!(!sequences.is_empty(), "an empty batch");
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
@@ -190,17 +190,17 @@ pub fn rows(encoder: &dyn Encoder, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32
         .collect())
 }
 
-/// The last line of a log that says something.
-pub(crate) fn last_words(log: &Path) -> String {
+/// Returns the last non-empty line of a log.
+pub(crate) fn last_line(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let last = text.lines().rfind(|line| !line.trim().is_empty());
-    last.unwrap_or("nothing was said").to_owned()
+    last.unwrap_or("the log is empty").to_owned()
 }
 
-/// Answers as a peer until the input ends.
+/// Serves as a peer until the input ends.
 ///
 /// # Errors
-/// Where the model is not there, or `engine` is neither `candle` nor `fused`.
+/// If the model is missing, or `engine` is neither `candle` nor `fused`.
 pub fn serve(
     engine: &str,
     model: &Path,
@@ -250,10 +250,10 @@ pub fn serve(
     Ok(())
 }
 
-/// The virtual environment of the peers that need Python, made where it is not there yet.
+/// Returns the virtual environment of the Python peers, creating it if it is missing.
 ///
 /// # Errors
-/// Why it could not be made.
+/// If it cannot be created.
 pub fn python(target: &Path) -> Result<PathBuf> {
     let requirements = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/requirements.txt");
     let wanted = std::fs::read_to_string(&requirements)?;
@@ -290,7 +290,7 @@ fn run(command: &mut Command, log: &Path) -> Result<()> {
         .stderr(file)
         .status()
         .with_context(|| format!("there is no {}", command.get_program().display()))?;
-    ensure!(status.success(), "{}", last_words(log));
+    ensure!(status.success(), "{}", last_line(log));
     Ok(())
 }
 

@@ -1,20 +1,20 @@
-//! What is wrong with a file, and where.
+//! A problem in a file, and its place.
 
 use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-/// Most faults that are reported of one file.
+/// Most problems that are reported per file.
 pub const MAX_PROBLEMS: usize = 20;
 
-/// One thing that is wrong with a file.
+/// One problem in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Which rule; stable.
+    /// The rule that is broken; stable.
     pub code: Code,
-    /// Where: `$.records[3].stages.attestation_ms`.
+    /// Place in the file: `$.records[3].stages.attestation_ms`.
     pub path: String,
-    /// What is wrong there, and what would be right.
+    /// The fault, and the expected value.
     pub reason: String,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Problem {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[allow(non_camel_case_types, reason = "the names are printed as they are")]
 pub enum Code {
-    /// The file is larger than is read.
+    /// The file exceeds the size limit.
     RECORD_TOO_LARGE,
     /// The file is not JSON.
     RECORD_NOT_JSON,
@@ -52,13 +52,13 @@ pub enum Code {
     RECORD_MISSING_FIELD,
     /// A value is of another type.
     RECORD_TYPE,
-    /// A value is of the right type and still not allowed.
+    /// A value has the right type but is not allowed.
     RECORD_VALUE,
     /// A text or a list is too long or too short.
     RECORD_LENGTH,
-    /// Percentiles that fall where they must rise.
+    /// Percentiles decrease.
     RECORD_ORDER,
-    /// A unit that does not measure the subject.
+    /// The unit does not fit the subject.
     RECORD_UNIT,
 }
 

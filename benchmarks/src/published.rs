@@ -1,13 +1,12 @@
-//! The format of the published reports, field by field, as measurements.
+//! Maps the published reports' format, field by field, to measurements.
 
+use Unit::{Count, InferencesPerSecond, Megabytes, MegabytesPerSecond, Milliseconds};
 use serde::Serialize;
 use ts_rs::TS;
 
-use Unit::{Count, InferencesPerSecond, Megabytes, MegabytesPerSecond, Milliseconds};
-
 use crate::record::{Measurement, Parameter, Record, Statistics, Unit};
 
-/// A field of the published format, and the measurement that it is.
+/// A field of the published format, and the measurement that it represents.
 #[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct PublishedField {
     /// Section of the record.
@@ -17,9 +16,9 @@ pub struct PublishedField {
     pub field: &'static str,
     /// Subject of the measurement.
     pub subject: &'static str,
-    /// Unit that the field's name carries.
+    /// Unit in the field's name.
     pub unit: Unit,
-    /// Parameter that the field's name carries.
+    /// Payload size in the field's name.
     pub payload_bytes: Option<u32>,
 }
 
@@ -39,7 +38,7 @@ const fn field(
     }
 }
 
-/// The published format as measurements.
+/// The published format.
 pub const PUBLISHED: &[PublishedField] = table! { field:
     "stages",    "attestation_ms",                 "stage.attestation",      Milliseconds,        None;
     "stages",    "kms_key_release_ms",             "stage.key_release",      Milliseconds,        None;
@@ -62,7 +61,7 @@ pub const PUBLISHED: &[PublishedField] = table! { field:
     "quality",   "embedding_dim",                  "quality.embedding_dim",  Count,               None;
 };
 
-/// Every figure of `record`: its measurements, and the published sections read as such.
+/// Returns every figure of `record`: its measurements, and those of its published sections.
 pub fn figures(record: &Record) -> Vec<Measurement> {
     let sections = serde_json::to_value(record).unwrap_or_default();
     let published = PUBLISHED.iter().filter_map(|published| {

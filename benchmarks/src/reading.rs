@@ -1,4 +1,4 @@
-//! From a file to records, or to the list of what is wrong with it.
+//! Reads records from a file, or lists the problems in it.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ use crate::judge::{Shape, contradictions, judge};
 use crate::problem::{Code, MAX_PROBLEMS, Problem, push_member};
 use crate::record::{Record, RecordFile};
 
-/// Largest file that is read, in bytes.
+/// Largest file that is accepted, in bytes.
 pub const MAX_BYTES: u64 = 32 << 20;
 
-/// What a file held.
+/// Contents of a file.
 #[derive(Clone, Debug)]
 pub struct Contents {
-    /// The report around the records, if there is one.
+    /// The report that contains the records, if there is one.
     pub file: Option<RecordFile>,
     /// The records.
     pub records: Vec<Record>,
-    /// Fields that were not understood and not read.
+    /// Unknown fields, which were ignored.
     pub notices: Vec<Problem>,
 }
 
@@ -30,7 +30,7 @@ pub struct Contents {
 pub struct ReadError {
     /// Name of the file.
     pub file: String,
-    /// At least one.
+    /// The problems; at least one.
     pub problems: Vec<Problem>,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Reads the file at `path`. Its size is looked at before any of it is read.
+/// Reads the file at `path`. Checks its size before reading it.
 ///
 /// # Errors
 /// [`ReadError`], which names the file, the path in it, and the reason.
@@ -56,7 +56,7 @@ pub fn read_file(path: &std::path::Path) -> Result<Contents, ReadError> {
         .unwrap_or(path.as_os_str())
         .to_string_lossy()
         .into_owned();
-    let refuse = |code, reason| refused(&name, code, "$", reason);
+    let refuse = |code, reason| reject(&name, code, "$", reason);
     let size = std::fs::metadata(path)
         .map_err(|error| refuse(Code::RECORD_NOT_JSON, error.to_string()))?
         .len();
@@ -73,7 +73,7 @@ pub fn read_file(path: &std::path::Path) -> Result<Contents, ReadError> {
 /// # Errors
 /// [`ReadError`], which names the file, the path in it, and the reason.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Contents, ReadError> {
-    let refuse = |code, reason| refused(name, code, "$", reason);
+    let refuse = |code, reason| reject(name, code, "$", reason);
     if bytes.len() as u64 > MAX_BYTES {
         return Err(refuse(
             Code::RECORD_TOO_LARGE,
@@ -99,12 +99,15 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Contents, ReadError> {
     let mut notices = Vec::new();
     let (file, records) = match shape {
         Shape::File => {
-            let mut file: RecordFile = typed(value, &mut notices).map_err(internal)?;
+            let mut file: RecordFile = deserialize(value, &mut notices).map_err(internal)?;
             let records = std::mem::take(&mut file.records);
             (Some(file), records)
         }
-        Shape::Records => (None, typed(value, &mut notices).map_err(internal)?),
-        Shape::Record => (None, vec![typed(value, &mut notices).map_err(internal)?]),
+        Shape::Records => (None, deserialize(value, &mut notices).map_err(internal)?),
+        Shape::Record => (
+            None,
+            vec![deserialize(value, &mut notices).map_err(internal)?],
+        ),
     };
     let problems = records.iter().enumerate().flat_map(|(index, record)| {
         let at = match shape {
@@ -122,8 +125,8 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Contents, ReadError> {
     })
 }
 
-/// The value as `T`; fields that `T` does not have are left out and noted.
-fn typed<T: DeserializeOwned>(
+/// Deserializes the value as `T`; unknown fields are ignored and reported.
+fn deserialize<T: DeserializeOwned>(
     value: Value,
     notices: &mut Vec<Problem>,
 ) -> Result<T, serde_json::Error> {
@@ -131,29 +134,29 @@ fn typed<T: DeserializeOwned>(
         if notices.len() < MAX_PROBLEMS {
             notices.push(Problem {
                 code: Code::RECORD_UNKNOWN_FIELD,
-                path: place(&path),
+                path: format_path(&path),
                 reason: "this field is not known and was not read".to_owned(),
             });
         }
     })
 }
 
-fn place(path: &Path<'_>) -> String {
+fn format_path(path: &Path<'_>) -> String {
     match path {
         Path::Root => "$".to_owned(),
-        Path::Seq { parent, index } => format!("{}[{index}]", place(parent)),
+        Path::Seq { parent, index } => format!("{}[{index}]", format_path(parent)),
         Path::Map { parent, key } => {
-            let mut path = place(parent);
+            let mut path = format_path(parent);
             push_member(&mut path, key);
             path
         }
         Path::Some { parent }
         | Path::NewtypeStruct { parent }
-        | Path::NewtypeVariant { parent } => place(parent),
+        | Path::NewtypeVariant { parent } => format_path(parent),
     }
 }
 
-fn refused(file: &str, code: Code, path: &str, reason: String) -> ReadError {
+fn reject(file: &str, code: Code, path: &str, reason: String) -> ReadError {
     ReadError {
         file: file.to_owned(),
         problems: vec![Problem::new(code, path, reason)],

@@ -1,18 +1,17 @@
-//! What a benchmark file holds.
+//! The format of a benchmark file.
 //!
-//! A file is one [`Record`], a list of them, or a [`RecordFile`] with the report that they come from. The first eleven
-//! fields of a record, down to `quality`, are the published JSON format of the reports under `reference/`; whoever has
-//! such a file can read it here. Everything else is ours and optional.
+//! A file is one [`Record`], a list of them, or a [`RecordFile`] with the report that they come from. The first eleven fields of
+//! a record, down to `quality`, are the published JSON format of the reports under `reference/`, so such files can be read here.
+//! All other fields are ours and optional.
 
 mod measurement;
 mod source;
 
+pub use measurement::{Cite, Measurement, Parameter, Qualifier, Statistics, Turns, Unit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use ts_rs::TS;
-
-pub use measurement::{Cite, Measurement, Parameter, Qualifier, Statistics, Turns, Unit};
 pub use source::{Reference, Report, Statement, Table, TableKind};
+use ts_rs::TS;
 
 /// Records together with the report that published them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
@@ -21,10 +20,10 @@ pub use source::{Reference, Report, Statement, Table, TableKind};
 pub struct RecordFile {
     /// Version of this layout.
     pub format: Format,
-    /// Where the figures were published; absent for a run of one's own.
+    /// The report that published the figures; absent for your own run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<Report>,
-    /// The report's tables as they stand there.
+    /// The report's tables, verbatim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[ts(as = "Option<_>")]
     #[schemars(length(max = 200))]
@@ -42,20 +41,20 @@ pub enum Format {
     V1,
 }
 
-/// One run: what was measured, where, with what, how often.
+/// One run: what was measured, where, how, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[ts(optional_fields, rename = "BenchmarkRecord")]
 pub struct Record {
     /// Where the code ran.
     pub environment: Environment,
-    /// Model, by its usual name; absent where none was involved.
+    /// Model by its usual name; absent if no model was involved.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]
     pub model: Option<String>,
     /// Parameters of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_params: Option<u64>,
-    /// Machine by the name under which one rents it.
+    /// Machine, by its provider's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]
     pub hardware: Option<String>,
@@ -75,16 +74,16 @@ pub struct Record {
     /// Cold start, stage by stage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stages: Option<Stages>,
-    /// Inference of one text at a time.
+    /// Inference, one text at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inference: Option<Inference>,
-    /// What the process took.
+    /// Memory of the process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
-    /// Between enclave and host.
+    /// Round trips between enclave and host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vsock: Option<Vsock>,
-    /// Whether the numbers that come out are right.
+    /// Whether the results are correct.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
 
@@ -92,18 +91,18 @@ pub struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 80), regex(pattern = r"^[a-z0-9-]+$"))]
     pub id: Option<String>,
-    /// What a reader should call it.
+    /// Title for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]
     pub title: Option<String>,
-    /// Whose figures these are; absent for a run of the file's owner.
+    /// Source of the figures; absent for a run of the file's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]
     pub source: Option<String>,
-    /// The machine in more words than its name.
+    /// Details of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
-    /// Build and process.
+    /// Details of build and process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setup: Option<Setup>,
     /// Benchmarks that ran, by the names that `--only` takes.
@@ -121,12 +120,12 @@ pub struct Record {
     #[ts(as = "Option<_>")]
     #[schemars(length(max = 5_000))]
     pub measurements: Vec<Measurement>,
-    /// What was meant to be measured and could not be.
+    /// Benchmarks or subjects that were not measured, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[ts(as = "Option<_>")]
     #[schemars(length(max = 200))]
     pub absent: Vec<Absent>,
-    /// What a reader must know to judge the figures.
+    /// Notes that a reader needs to interpret the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[ts(as = "Option<_>")]
     #[schemars(length(max = 50))]
@@ -150,17 +149,17 @@ pub enum Environment {
     Hybrid,
     /// A virtual machine with encrypted memory.
     ConfidentialVm,
-    /// A machine on a developer's desk.
+    /// A developer's machine.
     Development,
-    /// Figures of others that a report collects.
+    /// Figures of others that a report quotes.
     Literature,
 }
 
-/// Cold start in milliseconds, as the published format has it.
+/// Cold start in milliseconds, in the published format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[ts(optional_fields)]
 pub struct Stages {
-    /// Attestation document made.
+    /// Attestation document created.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub attestation_ms: Option<f64>,
@@ -176,7 +175,7 @@ pub struct Stages {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub model_decrypt_ms: Option<f64>,
-    /// Weights made into a model.
+    /// Weights loaded into a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub model_load_ms: Option<f64>,
@@ -184,56 +183,56 @@ pub struct Stages {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub tokenizer_setup_ms: Option<f64>,
-    /// All of it; more than the sum, because what lies between the stages counts too.
+    /// Total. More than the sum of the stages, because it includes the time between them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub cold_start_total_ms: Option<f64>,
 }
 
-/// Inference of one text at a time, as the published format has it.
+/// Inference, one text at a time, in the published format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[ts(optional_fields)]
 pub struct Inference {
-    /// What was embedded.
+    /// The text that was embedded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[ts(as = "Option<_>")]
     #[schemars(length(max = 1_000))]
     pub input_texts: Vec<String>,
-    /// Measured iterations, warm-ups left out.
+    /// Measured iterations, without warm-ups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_iterations: Option<u64>,
-    /// Milliseconds an inference.
+    /// Milliseconds per inference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<Statistics>,
-    /// Inferences a second.
+    /// Inferences per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub throughput_inferences_per_sec: Option<f64>,
 }
 
-/// Memory in megabytes, as the published format has it. It divides KiB by 1,024, so a megabyte is a MiB.
+/// Memory in megabytes, in the published format. It divides KiB by 1,024, so a megabyte is a MiB.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[ts(optional_fields)]
 pub struct Memory {
-    /// Most that was resident.
+    /// Peak resident memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub peak_rss_mb: Option<f64>,
-    /// Where the kernel says so: `VmHWM`, or `VmRSS` where that is missing.
+    /// The kernel's field: `VmHWM`, or `VmRSS` where that is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 40))]
     pub peak_rss_source: Option<String>,
-    /// Most that was mapped.
+    /// Peak mapped memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub peak_vmsize_mb: Option<f64>,
-    /// The weights.
+    /// Size of the weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub model_size_mb: Option<f64>,
 }
 
-/// Round trips between enclave and host, as the published format has it.
+/// Round trips between enclave and host, in the published format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[ts(optional_fields)]
 pub struct Vsock {
@@ -253,28 +252,28 @@ pub struct Vsock {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub rtt_1mb_ms: Option<f64>,
-    /// Megabytes a second, by an older name that reads like megabits.
+    /// Megabytes per second, under an older name that reads like megabits.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub upload_throughput_mbps: Option<f64>,
-    /// Megabytes a second.
+    /// Megabytes per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub upload_throughput_mb_per_sec: Option<f64>,
 }
 
-/// Whether what comes out is right, as the published format has it.
+/// Correctness of the results, in the published format.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[ts(optional_fields)]
 pub struct Quality {
-    /// What was embedded.
+    /// The text that was embedded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 4_000))]
     pub reference_text: Option<String>,
     /// Length of the embedding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding_dim: Option<u64>,
-    /// Its first eight numbers.
+    /// Its first eight components.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[ts(as = "Option<_>")]
     #[schemars(length(max = 8))]
@@ -290,17 +289,17 @@ pub struct Quality {
 #[serde(deny_unknown_fields)]
 #[ts(optional_fields)]
 pub struct Machine {
-    /// Processor, as it calls itself.
+    /// Processor model.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]
     pub cpu: Option<String>,
-    /// Logical processors that the measured code could use.
+    /// Logical processors available to the measured code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vcpus: Option<u32>,
     /// Memory in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
-    /// Instruction sets that matter here and that it has.
+    /// Relevant instruction sets that it supports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[ts(as = "Option<_>")]
     #[schemars(length(max = 64))]
@@ -309,22 +308,22 @@ pub struct Machine {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]
     pub os: Option<String>,
-    /// Processors that others kept busy in the second before the run.
+    /// Processors that other programs kept busy in the second before the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub busy_processors: Option<f64>,
-    /// Load average over a minute when the run began, which records of before have instead.
+    /// Load average over one minute at the start of the run; older records have it instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub load_average: Option<f64>,
 }
 
-/// Build and process.
+/// Details of build and process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 #[ts(optional_fields)]
 pub struct Setup {
-    /// Threads that compute.
+    /// Compute threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
     /// Allocator of the measured process.
@@ -335,13 +334,13 @@ pub struct Setup {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200))]
     pub build: Option<String>,
-    /// Measured repetitions unless a measurement says otherwise.
+    /// Measured repetitions, unless a measurement states another number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<u64>,
-    /// Repetitions before them that were thrown away.
+    /// Warm-up repetitions, which are discarded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmups: Option<u64>,
-    /// The tree had changes that no commit holds.
+    /// Whether the tree had uncommitted changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dirty: Option<bool>,
 }
@@ -353,19 +352,19 @@ pub struct Peer {
     /// Value of the `engine` parameter of its measurements.
     #[schemars(length(min = 1, max = 80))]
     pub name: String,
-    /// Its version and those of what it stands on.
+    /// Its version and those of the libraries it uses.
     #[schemars(length(max = 200))]
     pub version: String,
 }
 
-/// What was not measured.
+/// A benchmark or subject that was not measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 pub struct Absent {
     /// Benchmark or subject.
     #[schemars(length(min = 1, max = 80), regex(pattern = r"^[a-z0-9_.-]+$"))]
     pub subject: String,
-    /// Why not.
+    /// The reason.
     #[schemars(length(min = 1, max = 400))]
     pub why: String,
 }

@@ -1,9 +1,9 @@
-//! A run as a document: Markdown, LaTeX or HTML, with the interpretation guide applied.
+//! Writes a run as a document in Markdown, LaTeX or HTML, with the interpretation guide applied.
 
 use std::fmt::Write;
 
-use crate::beside;
 use crate::catalogue::{SUBJECTS, environment_title, find};
+use crate::comparison;
 use crate::document::{Document, Style};
 use crate::guide::{GUIDES, Threshold};
 use crate::published::figures;
@@ -15,28 +15,28 @@ use crate::statistics::short;
 /// A verdict of the interpretation guide, with the figures behind it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What was judged.
+    /// Subject that was judged.
     pub title: &'static str,
     /// In the guide's unit.
     pub value: f64,
     /// That unit.
     pub unit: Unit,
-    /// What the guide says.
+    /// The guide's step.
     pub step: Threshold,
 }
 
-/// What the guide says of `inside` beside `outside`.
+/// Applies the guide to `inside` compared with `outside`.
 pub fn verdicts(outside: Option<&Record>, inside: &Record) -> Vec<Verdict> {
     GUIDES
         .iter()
         .filter_map(|guide| {
-            // A run of both in turns says the overhead itself, better than two runs could.
+            // A run of both in turns states the overhead itself, more precisely than two separate runs.
             let stated = figure_of(inside, "overhead")
                 .filter(|_| inside.environment == Environment::Simulated)
                 .filter(|_| guide.subject == "inference.latency");
             let value = match (stated, guide.unit) {
                 (Some(percent), _) => percent,
-                // The guide judges a cold start by itself, and the others by how much more they are.
+                // The guide judges a cold start by its duration, and the other figures by their overhead.
                 (None, Unit::Seconds) => figure_of(inside, guide.subject)? / 1_000.0,
                 (None, _) => {
                     let within = figure_of(inside, guide.subject)?;
@@ -53,7 +53,7 @@ pub fn verdicts(outside: Option<&Record>, inside: &Record) -> Vec<Verdict> {
         .collect()
 }
 
-/// First figure of a subject in base units; the one at 128 tokens, where there are several lengths.
+/// First figure of a subject in base units; the one at 128 tokens if there are several lengths.
 fn figure_of(record: &Record, subject: &str) -> Option<f64> {
     let at = |figure: &Measurement| match figure.parameters.get("tokens") {
         Some(Parameter::Number(tokens)) => (*tokens - 128.0).abs() < 0.5,
@@ -64,7 +64,7 @@ fn figure_of(record: &Record, subject: &str) -> Option<f64> {
     Some(figure.statistics.headline()? * figure.unit?.scale().1)
 }
 
-/// Writes `records` as a report, with what the published ones say beside what was not measured.
+/// Writes `records` as a report, compared with the published ones.
 pub fn write(style: Style, records: &[Record], reports: &[Contents]) -> String {
     let published: Vec<Record> = reports.iter().flat_map(|one| one.records.clone()).collect();
     let mut out = Document {
@@ -79,7 +79,7 @@ pub fn write(style: Style, records: &[Record], reports: &[Contents]) -> String {
             .or(record.id.as_deref())
             .unwrap_or("Run");
         out.heading(title);
-        out.table(&["What", "Value"], &about(record), 1);
+        out.table(&["What", "Value"], &describe_run(record), 1);
         let outside = published.iter().find(|one| same_commit(one, record));
         let judged = verdicts(outside, record).into_iter();
         let judged: Vec<_> = judged
@@ -108,7 +108,7 @@ pub fn write(style: Style, records: &[Record], reports: &[Contents]) -> String {
             out.table(&["What", "Why"], &rows, 2);
         }
     }
-    let mut beside = beside::tables(reports, records).into_iter();
+    let mut compared = comparison::tables(reports, records).into_iter();
     for contents in reports {
         let Some(file) = &contents.file else { continue };
         let Some(report) = &file.report else { continue };
@@ -122,9 +122,9 @@ pub fn write(style: Style, records: &[Record], reports: &[Contents]) -> String {
         ));
         for table in &file.tables {
             out.subheading(&table.heading);
-            // What describes machines or judges figures has nothing of ours beside it.
+            // Only tables of figures are compared; descriptions and guides are not.
             let ours = (table.kind == TableKind::Figures)
-                .then(|| beside.next())
+                .then(|| compared.next())
                 .flatten();
             let (columns, rows) = ours.map_or_else(
                 || (table.columns.clone(), table.rows.clone()),
@@ -160,7 +160,7 @@ fn same_commit(one: &Record, other: &Record) -> bool {
     one.commit == other.commit && one.environment != other.environment
 }
 
-fn about(record: &Record) -> Vec<Vec<String>> {
+fn describe_run(record: &Record) -> Vec<Vec<String>> {
     let machine = record.machine.clone().unwrap_or_default();
     let setup = record.setup.clone().unwrap_or_default();
     let place = environment_title(record.environment).to_owned();
@@ -187,7 +187,7 @@ fn about(record: &Record) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Figures that stand neither in a table nor in a sentence, to their last digit: `mean 93.08, p50 92.85`.
+/// Lists figures that are neither in a table nor in a sentence, with all digits: `mean 93.08, p50 92.85`.
 fn example(record: &Record) -> Vec<Vec<String>> {
     let uncited = figures(record).into_iter();
     uncited
@@ -202,7 +202,7 @@ fn example(record: &Record) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Rows by the first word of their subject, in the catalogue's order.
+/// Groups rows by the first word of their subject, in the catalogue's order.
 fn areas(record: &Record) -> Vec<(String, Vec<Vec<String>>)> {
     let all = figures(record);
     let mut areas: Vec<(String, Vec<Vec<String>>)> = Vec::new();
@@ -245,7 +245,7 @@ pub fn label(figure: &Measurement) -> String {
     label
 }
 
-/// Published figures that no table has, of subjects that no record here has.
+/// Lists published figures that are in no table and whose subjects no record here has.
 fn unmeasured(records: &[Record], published: &[Record]) -> Vec<Vec<String>> {
     let ours: Vec<String> = records
         .iter()
@@ -272,7 +272,7 @@ fn unmeasured(records: &[Record], published: &[Record]) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// As its source has it: `about 1 to 5`, `less than 0.001`.
+/// Formats a figure as its source states it: `about 1 to 5`, `less than 0.001`.
 fn as_published(figure: &Measurement) -> Option<String> {
     let one = &figure.statistics;
     let number = match (one.value.or(one.mean), one.min, one.max) {
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_shows_the_published_figures() {
+    fn an_unmeasured_subject_shows_the_published_figures() {
         let ours = records(
             r#"[{"environment":"simulated","absent":[{"subject":"key-release","why":"not measured yet"}]}]"#,
         );
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_is_said_as_its_source_says_it() {
+    fn a_figure_is_quoted_as_its_source_states_it() {
         let published = records(
             r#"[{"environment":"enclave","title":"theirs","measurements":[
               {"subject":"stage.attestation","unit":"ms","qualifier":"about","statistics":{"min":1,"max":5},"cite":{"statement":0}},
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn every_published_table_stands_in_every_style() {
+    fn every_published_table_is_in_every_style() {
         let published = read(
             "report.json",
             r#"{"format":"clearseal.benchmarks/1","report":{"id":"r-1","title":"R","date":"2026-02"},

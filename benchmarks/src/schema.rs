@@ -1,4 +1,4 @@
-//! The record's JSON Schema. The page judges dropped files by the same one.
+//! The record's JSON Schema. The page validates dropped files against the same schema.
 
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::record::RecordFile;
 
-/// The schema of a [`RecordFile`], with every type under `$defs`.
+/// Returns the schema of a [`RecordFile`], with every type under `$defs`.
 pub fn schema() -> Schema {
     let mut settings = SchemaSettings::draft2020_12();
     settings
@@ -19,9 +19,9 @@ pub fn schema() -> Schema {
         .into_root_schema_for::<RecordFile>()
 }
 
-/// Says choices in one schema, so that a value that fits none of them has one fault and not one for each choice.
+/// Merges choices into one schema, so that a value that matches none of them has one problem instead of one per choice.
 fn without_choices(schema: &mut Schema) {
-    // Absent or a value: `null` would be a third way to say nothing.
+    // A field is absent or has a value: `null` would be a third way to express absence.
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|name| name != "null");
         if let [only] = types.as_slice() {
@@ -49,7 +49,7 @@ fn without_choices(schema: &mut Schema) {
         }
         let several = types.len() > 1;
         for (name, value) in choices.into_iter().filter_map(object).flatten() {
-            // A rule such as `maxLength` holds for one type alone, so rules of several types do not disturb each other.
+            // A rule such as `maxLength` applies to one type only, so rules of several types do not conflict.
             if schema.get(&name).is_none() {
                 schema.insert(name, value);
             }
@@ -67,7 +67,7 @@ fn object(value: Value) -> Option<serde_json::Map<String, Value>> {
     }
 }
 
-/// A unit, an environment or a dimension as records write it.
+/// Name of a unit, an environment or a dimension in records.
 pub fn name_of(one: impl Serialize) -> String {
     serde_json::to_value(one)
         .ok()

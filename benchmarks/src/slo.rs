@@ -1,4 +1,4 @@
-//! Service levels: those that the channel's published brief promises, of the channel as clients open it by default.
+//! Service levels that the channel's published brief promises, checked for the channel as clients open it by default.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use crate::published::figures;
 use crate::record::{Measurement, Parameter, Record, Statistics};
 use crate::statistics::short;
 
-/// A level, and how a run did.
+/// A service level and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// What it is about.
+    /// Name of the level.
     pub title: &'static str,
-    /// Most that is allowed, or least; in the unit that the title names.
+    /// Upper or lower limit, in the unit that the title names.
     pub limit: f64,
-    /// What was measured.
+    /// The measured figure.
     pub measured: f64,
-    /// Whether it is kept.
+    /// Whether the level is met.
     pub met: bool,
 }
 
@@ -32,15 +32,15 @@ impl fmt::Display for Level {
     }
 }
 
-/// What a level asks of a figure.
+/// A level, and the figure that it applies to.
 struct Promise {
     title: &'static str,
     subject: &'static str,
-    /// Parameters that the figure has to have.
+    /// Parameters that the figure must have.
     words: &'static [(&'static str, &'static str)],
     numbers: &'static [(&'static str, f64)],
     statistic: fn(&Statistics) -> Option<f64>,
-    /// How many of the title's unit a base unit is.
+    /// The title's unit in base units.
     scale: f64,
     bound: Bound,
 }
@@ -51,7 +51,7 @@ enum Bound {
 }
 
 const IN_PROCESS: (&str, &str) = ("transport", "secure channel in process");
-/// As a client of ours opens a channel: post-quantum, to an enclave that it has verified.
+/// A channel as our clients open it: post-quantum, to an enclave that was verified before.
 const OPENED: &[(&str, &str)] = &[
     IN_PROCESS,
     ("attestation", "endorsed key"),
@@ -72,7 +72,7 @@ const PROMISES: &[Promise] = &[
         title: "Round trip of 1,536 bytes, median, µs",
         subject: "transport.rtt",
         words: &[IN_PROCESS],
-        // Two threads, as published: the far end may have to be woken up.
+        // Two threads, as published: the peer's thread may have to be woken up.
         numbers: &[("payload_bytes", 1_536.0), ("threads", 2.0)],
         statistic: |all| all.p50,
         scale: 1e3,
@@ -125,7 +125,7 @@ impl Promise {
     }
 }
 
-/// Levels that `records` have a figure for; every figure that fits is judged.
+/// Checks every figure in `records` that a level applies to.
 pub fn judge(records: &[Record]) -> Vec<Level> {
     let all: Vec<Measurement> = records.iter().flat_map(figures).collect();
     PROMISES
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::reading::read;
 
-    fn judged(subject: &str, parameters: &str, unit: &str, statistics: &str) -> Vec<Level> {
+    fn levels_of(subject: &str, parameters: &str, unit: &str, statistics: &str) -> Vec<Level> {
         let text = format!(
             r#"{{"environment":"simulated","measurements":[{{"subject":"transport.{subject}","parameters":{{"transport":"secure channel in process",{parameters}}},"unit":"{unit}","statistics":{{{statistics}}}}}]}}"#
         );
@@ -162,7 +162,7 @@ mod tests {
             ("throughput", burst, "GB/s", r#""p50":0.1"#, false),
         ];
         for (subject, parameters, unit, statistics, met) in table {
-            let levels = judged(subject, parameters, unit, statistics);
+            let levels = levels_of(subject, parameters, unit, statistics);
             assert_eq!(levels.len(), 1, "{subject} {statistics}");
             assert_eq!(levels[0].met, met, "{subject} {statistics}");
         }
@@ -171,11 +171,11 @@ mod tests {
     #[test]
     fn nothing_else_is_judged() {
         let classic = r#""attestation":"endorsed key","kind":"X25519""#;
-        assert!(judged("handshake", classic, "ms", r#""p50":9"#).is_empty());
+        assert!(levels_of("handshake", classic, "ms", r#""p50":9"#).is_empty());
         let long = r#""payload_bytes":4096,"threads":2"#;
-        assert!(judged("rtt", long, "ms", r#""p50":9"#).is_empty());
+        assert!(levels_of("rtt", long, "ms", r#""p50":9"#).is_empty());
         let mean = r#""payload_bytes":1536,"threads":2"#;
-        assert!(judged("rtt", mean, "ms", r#""mean":9"#).is_empty());
+        assert!(levels_of("rtt", mean, "ms", r#""mean":9"#).is_empty());
         assert!(judge(&[]).is_empty());
     }
 }

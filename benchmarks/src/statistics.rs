@@ -1,17 +1,17 @@
-//! From durations to the statistics of a record.
+//! Computes the statistics of a record from durations.
 
 use std::time::{Duration, Instant};
 
 use crate::record::Statistics;
 
-/// Value at a percentile by nearest rank: the smallest that at least `percent` of the sample do not exceed.
+/// Value at a percentile by nearest rank: the smallest value that at least `percent` of the sample do not exceed.
 pub fn nearest_rank(sorted: &[f64], percent: f64) -> Option<f64> {
     let count = sorted.len() as f64;
     let rank = (percent / 100.0 * count).ceil().clamp(1.0, count.max(1.0)) as usize;
     sorted.get(rank - 1).copied()
 }
 
-/// Statistics of a sample in whatever unit it is; nothing for an empty one.
+/// Statistics of a sample in any unit; empty for an empty sample.
 pub fn of(sample: &[f64]) -> Statistics {
     if sample.is_empty() {
         return Statistics::default();
@@ -50,7 +50,7 @@ pub fn student(count: usize) -> f64 {
     TABLE.get(count.saturating_sub(2)).copied().unwrap_or(1.96)
 }
 
-/// Milliseconds of each repetition of `work`, after warm-ups that are thrown away. Monotonic clock.
+/// Measures each repetition of `work` in milliseconds, after discarded warm-ups. Uses the monotonic clock.
 ///
 /// # Errors
 /// The first error of `work`.
@@ -65,19 +65,19 @@ pub fn timed<T, E>(
     (0..repetitions).map(|_| elapsed(&mut work)).collect()
 }
 
-/// Milliseconds that `work` takes, until what it made is dropped.
+/// Measures `work` in milliseconds, including the time to drop its result.
 ///
 /// # Errors
-/// That of `work`.
+/// The error of `work`.
 pub fn elapsed<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<f64, E> {
     let begun = Instant::now();
     std::hint::black_box(work()?);
     Ok(milliseconds(begun.elapsed()))
 }
 
-/// What `measure` finds of each contender in every round, after rounds that are thrown away.
+/// Collects the figures of `measure` for each contender in every round, after discarded warm-up rounds.
 ///
-/// One after the other, A B A B: what disturbs the machine disturbs all of them.
+/// The contenders alternate, A B A B, so that a disturbance of the machine affects all of them.
 ///
 /// # Errors
 /// The first error of `measure`.
@@ -104,7 +104,7 @@ pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Slope and intercept of the line of least squares, and the share of the spread that it explains.
+/// Slope and intercept of the least-squares line, and the share of the variance that it explains (R²).
 pub fn least_squares(points: &[(f64, f64)]) -> Option<(f64, f64, f64)> {
     let count = points.len() as f64;
     let mean = |pick: fn(&(f64, f64)) -> f64| points.iter().map(pick).sum::<f64>() / count;
@@ -125,7 +125,7 @@ pub fn least_squares(points: &[(f64, f64)]) -> Option<(f64, f64, f64)> {
     })
 }
 
-/// Mean of the paired relative differences of `b` over `a` in per cent, and half its 95 % interval.
+/// Mean of the paired relative differences of `b` over `a` in per cent, and half its 95 % confidence interval.
 pub fn paired(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     let ratios: Vec<f64> = a
         .iter()
@@ -138,7 +138,7 @@ pub fn paired(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     Some((statistics.mean?, (high - low) / 2.0))
 }
 
-/// Four digits that count; just below 1, where a cosine lies, two of the distance to it.
+/// Formats four significant digits; for a cosine just below 1, two significant digits of its distance to 1.
 pub fn short(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn contenders_alternate_and_warmups_are_thrown_away() {
+    fn contenders_alternate_and_warmups_are_discarded() {
         let mut order = Vec::new();
         let mut rounds = [("a", 0.0), ("b", 10.0)];
         let samples = in_turns(1, 2, &mut rounds, |(name, count)| {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_cancel_what_both_share() {
+    fn paired_differences_cancel_shared_disturbances() {
         let a = [10.0, 20.0, 40.0];
         let (percent, half) = paired(&a, &a.map(|value| value * 1.1)).unwrap();
         assert!((percent - 10.0).abs() < 1e-9 && half < 1e-9);

@@ -1,4 +1,4 @@
-//! The record's types and the catalogue's tables, as TypeScript for the page.
+//! Generates TypeScript for the page: the record's types and the catalogue's tables.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use ts_rs::{Config, TS, TypeVisitor};
 
-use crate::beside::{RULES, Rules};
 use crate::catalogue::{Dimension, SUBJECTS, Subject, environment_title};
+use crate::comparison::{RULES, Rules};
 use crate::guide::{GUIDES, Guide};
 use crate::published::{PUBLISHED, PublishedField};
 use crate::record::{RecordFile, Unit};
@@ -16,23 +16,23 @@ use crate::schema::schema;
 
 const HEAD: &str = "// Generated from benchmarks/src/record.rs: cargo run --package benchmarks -- --types. Do not edit.
 
-/** What was read is not changed. */
+/** Records are read-only. */
 type Immutable<T> = T extends object ? { readonly [Key in keyof T]: Immutable<T[Key]> } : T;
 
 ";
 
-/// What a unit counts.
+/// A unit's dimension and factor.
 #[derive(Serialize, TS)]
 struct UnitEntry {
     dimension: Dimension,
-    /// Base units of the dimension: milliseconds, bytes, bytes a second.
+    /// Base units of the dimension: milliseconds, bytes, bytes per second.
     factor: f64,
 }
 
-/// The file `web/src/features/benchmarks/record.gen.ts`.
+/// Returns the contents of `web/src/features/benchmarks/record.gen.ts`.
 pub fn module() -> String {
     let mut types = Types {
-        // JavaScript has one kind of number.
+        // JavaScript has a single number type.
         config: Config::new().with_large_int("number"),
         named: BTreeMap::new(),
     };
@@ -55,7 +55,7 @@ pub fn module() -> String {
     // JSON has no infinity: the first step of a guide begins at `null`.
     let constants: &[String] = table! { constant:
         "FIELDS",       "Readonly<Record<string, readonly string[]>>", &json!(open_fields(definitions));
-        "SCHEMA",       "object",                                      &without_words(schema.clone());
+        "SCHEMA",       "object",                                      &without_descriptions(schema.clone());
         "SUBJECTS",     "readonly Subject[]",                          &json!(SUBJECTS);
         "UNITS",        "Readonly<Record<Unit, UnitEntry>>",           &json!(units);
         "PUBLISHED",    "readonly PublishedField[]",                   &json!(PUBLISHED);
@@ -68,7 +68,8 @@ pub fn module() -> String {
     std::iter::once(HEAD).chain(parts).collect()
 }
 
-/// Types with those that they consist of, by name: the order in which `ts-rs` visits them changes from build to build.
+/// Types by name, with the types that they refer to. Sorted, because the order in which `ts-rs` visits them changes from build to
+/// build.
 struct Types {
     config: Config,
     named: BTreeMap<String, String>,
@@ -77,7 +78,7 @@ struct Types {
 impl TypeVisitor for Types {
     fn visit<T: TS + ?Sized + 'static>(&mut self) {
         let name = T::name(&self.config);
-        // What has no file to go to is built in.
+        // Types without an output path are built in.
         if T::output_path().is_none() || self.named.contains_key(&name) {
             return;
         }
@@ -88,7 +89,7 @@ impl TypeVisitor for Types {
     }
 }
 
-/// What `value` is for each name of an enum.
+/// Maps each name of an enum to its value.
 fn by_name<T: DeserializeOwned>(of: &Value, value: impl Fn(T) -> Value) -> Map<String, Value> {
     let names = of["enum"].as_array().into_iter().flatten();
     names
@@ -101,7 +102,7 @@ fn by_name<T: DeserializeOwned>(of: &Value, value: impl Fn(T) -> Value) -> Map<S
         .collect()
 }
 
-/// One entry a line, so that a change shows as that.
+/// One entry per line, so that diffs stay small.
 fn constant(name: &str, of: &str, value: &Value) -> String {
     format!("export const {name}: {of} = {};\n\n", lines(value))
 }
@@ -122,7 +123,7 @@ fn lines(value: &Value) -> String {
     format!("{open}\n  {},\n{close}", entries.join(",\n  "))
 }
 
-/// Fields of a record, at ``, and of its sections that may have others too.
+/// Fields of a record, under ``, and of its sections that allow additional fields.
 fn open_fields(definitions: &Value) -> Map<String, Value> {
     let record = &definitions["Record"];
     let sections = record["properties"].as_object().into_iter().flatten();
@@ -146,23 +147,23 @@ fn open_fields(definitions: &Value) -> Map<String, Value> {
         .collect()
 }
 
-/// Descriptions are for people, and would be a third of the page's script.
-fn without_words(mut schema: Value) -> Value {
+/// Removes descriptions, which only people read and which would be a third of the page's script.
+fn without_descriptions(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(entries) => {
             for word in ["description", "title", "format", "$schema"] {
-                // A property may have such a name; its value is then a schema and no text.
+                // A property may have such a name; its value is then a schema and not a text.
                 if entries.get(word).is_some_and(Value::is_string) {
                     entries.remove(word);
                 }
             }
             entries
                 .values_mut()
-                .for_each(|value| *value = without_words(value.take()));
+                .for_each(|value| *value = without_descriptions(value.take()));
         }
         Value::Array(items) => items
             .iter_mut()
-            .for_each(|item| *item = without_words(item.take())),
+            .for_each(|item| *item = without_descriptions(item.take())),
         _ => {}
     }
     schema

@@ -1,4 +1,4 @@
-//! The simulated enclave of the aggregation workloads: this program again, as a process that gets its data by a pipe.
+//! The simulated enclave of the aggregation workloads: this program as a child process that receives its data through a pipe.
 
 use std::io::{BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -7,11 +7,11 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::statistics::milliseconds;
-use crate::workload::{Mode, Native, Place, Round};
+use crate::workload::{Executor, Mode, Native, Round};
 
 /// The hidden flag that turns this program into the worker.
 pub const FLAG: &str = "--worker";
-/// Longest message: one chunk of values, and room.
+/// Longest message: one chunk of values, with some margin.
 const MAX_MESSAGE: u64 = 1 << 30;
 
 const SETUP: u8 = 1;
@@ -20,7 +20,7 @@ const TERSE: u8 = 3;
 const LOOKUP: u8 = 4;
 const FAILED: u8 = 0xff;
 
-/// The other process. Dropping it ends it.
+/// The child process. Dropping it ends it.
 pub struct Worker {
     child: Child,
     to: Option<ChildStdin>,
@@ -31,7 +31,7 @@ impl Worker {
     /// Starts this program again as a worker.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// If it cannot be started.
     pub fn start() -> Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg(FLAG)
@@ -43,7 +43,7 @@ impl Worker {
         Ok(Self { child, to, from })
     }
 
-    /// Sends a command with its data; returns the answer's numbers, and milliseconds of the round trip.
+    /// Sends a command with its data; returns the numbers of the answer, and the duration of the round trip in milliseconds.
     fn ask(
         &mut self,
         command: u8,
@@ -74,7 +74,7 @@ impl Worker {
     }
 }
 
-impl Place for Worker {
+impl Executor for Worker {
     fn setup(&mut self, blob: &[u8]) -> Result<f64> {
         let (answer, _) = self.ask(SETUP, 0, Mode::Compatible, blob)?;
         Ok(f64::from_bits(*answer.first().context("an empty answer")?))
@@ -117,7 +117,7 @@ impl Place for Worker {
     }
 
     fn lookup(&mut self, sum: u64) -> Result<(f64, u64)> {
-        // The whole round trip: crossing over is what a look-up elsewhere costs.
+        // The whole round trip, because crossing the process boundary is part of a remote look-up's cost.
         let (answer, whole) = self.ask(LOOKUP, sum, Mode::Compatible, &[])?;
         Ok((whole, *answer.first().context("an empty answer")?))
     }
@@ -125,16 +125,16 @@ impl Place for Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The end of its input is the end of the worker.
+        // Closing its input ends the worker.
         drop(self.to.take());
         drop(self.child.wait());
     }
 }
 
-/// The worker's side: answers until its input ends.
+/// Runs the worker: answers until its input ends.
 ///
 /// # Errors
-/// Where the pipe breaks, or a message is too long.
+/// If the pipe breaks, or a message is too long.
 pub fn serve(mut from: impl Read, mut to: impl Write) -> Result<()> {
     let mut native = Native::default();
     let mut head = [0; 2];

@@ -1,4 +1,4 @@
-//! The arithmetic of the aggregation workloads, wherever it runs.
+//! The computations of the aggregation workloads.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -12,17 +12,17 @@ use crate::statistics::milliseconds;
 
 /// Entries of the look-up table.
 pub const TABLE: usize = 16_000;
-/// Key under which the devices' keys are sealed. The workload measures opening, and keeps no secret.
+/// Key that seals the devices' keys. Not a secret: the workload only measures decryption.
 const BLOB_KEY: [u8; 32] = [0x42; 32];
-/// Bytes of a key's entry: device and key.
+/// Bytes of an entry: device and key.
 const ENTRY: usize = 4 + 16;
 
-/// How records are protected, and sums made.
+/// How records are encrypted and summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As published: AES-128-CBC of one block without authentication, sums that wrap.
+    /// As published: AES-128-CBC of one block without authentication; sums wrap.
     Compatible,
-    /// AES-128-GCM bound to device and round; a padding that is not zero and a sum that overflows are errors.
+    /// AES-128-GCM bound to device and round; non-zero padding and overflowing sums are errors.
     Sound,
 }
 
@@ -35,7 +35,7 @@ impl Mode {
         }
     }
 
-    /// Bytes of a record: device, ciphertext, and IV; or device, ciphertext with tag, and nonce.
+    /// Bytes of a record: device, ciphertext and IV; or device, ciphertext with tag, and nonce.
     pub fn record_len(self) -> usize {
         match self {
             Self::Compatible => 4 + 16 + 16,
@@ -44,52 +44,52 @@ impl Mode {
     }
 }
 
-/// What one round came to.
+/// Result of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Round {
-    /// Milliseconds until the data was where the work is done.
+    /// Milliseconds until the data was available.
     pub read_ms: f64,
-    /// Milliseconds of the work.
+    /// Milliseconds of the computation.
     pub work_ms: f64,
     /// The sum.
     pub sum: u64,
 }
 
-/// Where the work is done: here, or in another process.
-pub trait Place {
+/// Where the computation runs: in this process or in another.
+pub trait Executor {
     /// Opens the blob and builds the map of keys. Returns milliseconds.
     ///
     /// # Errors
-    /// Where the blob does not open.
+    /// If the blob cannot be decrypted.
     fn setup(&mut self, blob: &[u8]) -> Result<f64>;
 
-    /// Decrypts and adds one record of each device.
+    /// Decrypts and sums one record per device.
     ///
     /// # Errors
-    /// Where a device is unknown, or, in sound mode, a record is not authentic.
+    /// If a device is unknown, or, in sound mode, a record is not authentic.
     fn aes_round(&mut self, records: &[u8], round: usize, mode: Mode) -> Result<Round>;
 
-    /// Adds every `rounds`-th value, once from each start: `values` has a device's records side by side.
+    /// Sums every `rounds`-th value, once for each start: `values` has a device's records next to each other.
     ///
     /// # Errors
-    /// In sound mode, where a sum overflows.
+    /// In sound mode, if a sum overflows.
     fn terse_sums(&mut self, values: &[u64], rounds: usize, mode: Mode) -> Result<Vec<Round>>;
 
     /// `sum + table[sum mod 16,000]`, and milliseconds.
     ///
     /// # Errors
-    /// Where the other process is gone.
+    /// If the other process ended.
     fn lookup(&mut self, sum: u64) -> Result<(f64, u64)>;
 }
 
-/// In this process.
+/// Computes in this process.
 #[derive(Default)]
 pub struct Native {
     keys: HashMap<u32, [u8; 16]>,
     table: Vec<u64>,
 }
 
-impl Place for Native {
+impl Executor for Native {
     fn setup(&mut self, blob: &[u8]) -> Result<f64> {
         let begun = Instant::now();
         let cipher = Aes256Gcm::new(&BLOB_KEY.into());
@@ -140,7 +140,7 @@ impl Place for Native {
     fn terse_sums(&mut self, values: &[u64], rounds: usize, mode: Mode) -> Result<Vec<Round>> {
         (0..rounds)
             .map(|round| {
-                // Reading is touching here: the first value of the round.
+                // Read the first value of the round, so that its page is in memory.
                 let begun = Instant::now();
                 std::hint::black_box(values.get(round));
                 let read_ms = milliseconds(begun.elapsed());
@@ -173,7 +173,7 @@ impl Place for Native {
     }
 }
 
-/// One block of AES-128-CBC without padding: a number and eight zero bytes. As published, nobody looks at the zeros.
+/// Decrypts one block of AES-128-CBC without padding: a number and eight zero bytes. As published, the zeros are not checked.
 fn cbc(key: &[u8; 16], rest: &[u8]) -> Result<u64> {
     let (cipher, iv) = rest
         .split_first_chunk::<16>()
@@ -220,22 +220,22 @@ pub fn table() -> Vec<u64> {
         .collect()
 }
 
-/// The number of a device in a round: from 1 to 10⁶, the same wherever it is computed.
+/// The value of a device in a round: deterministic, from 1 to 10⁶.
 pub fn expected_value(device: usize, round: usize) -> u64 {
     1 + mix(((device as u64) << 20) ^ round as u64) % 1_000_000
 }
 
-/// Records of `devices` from `first` on, a device's records side by side.
+/// Values of `devices` devices starting with `first`; a device's values are next to each other.
 pub fn terse_values(first: usize, devices: usize, rounds: usize) -> Vec<u64> {
     (first..first + devices)
         .flat_map(|device| (0..rounds).map(move |round| expected_value(device, round)))
         .collect()
 }
 
-/// The devices' keys, sealed.
+/// Returns the devices' keys, sealed.
 ///
 /// # Errors
-/// Where there are more devices than identifiers.
+/// If there are more devices than identifiers.
 pub fn aes_keys(devices: usize) -> Result<Vec<u8>> {
     let mut plain = Vec::with_capacity(devices * ENTRY);
     for device in 0..u32::try_from(devices)? {
@@ -248,10 +248,10 @@ pub fn aes_keys(devices: usize) -> Result<Vec<u8>> {
         .map_err(|_| anyhow!("the keys cannot be sealed"))
 }
 
-/// One record of each device.
+/// Returns one record per device.
 ///
 /// # Errors
-/// Where there are more devices than identifiers.
+/// If there are more devices than identifiers.
 pub fn aes_records(devices: usize, round: usize, mode: Mode) -> Result<Vec<u8>> {
     let mut records = Vec::with_capacity(devices * mode.record_len());
     for device in 0..u32::try_from(devices)? {
@@ -272,7 +272,7 @@ pub fn aes_records(devices: usize, round: usize, mode: Mode) -> Result<Vec<u8>> 
                 records.extend_from_slice(&fresh);
             }
             Mode::Sound => {
-                // One key a device, so the round alone makes the nonce fresh.
+                // Each device has its own key, so the round alone makes the nonce unique.
                 let nonce = bound(&[0; 4], round);
                 let payload = Payload {
                     msg: &plain,
@@ -297,7 +297,7 @@ fn key_of(device: u32) -> [u8; 16] {
     ((u128::from(high) << 64) | u128::from(low)).to_le_bytes()
 }
 
-/// SplitMix64's output function: every bit of the input moves every bit of the output.
+/// SplitMix64's output function: every input bit affects every output bit.
 fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_do_not_open_and_devices_that_nobody_knows_are_errors() {
+    fn invalid_keys_and_unknown_devices_are_errors() {
         let mut native = Native::default();
         let mut blob = aes_keys(4).unwrap();
         blob[0] ^= 1;

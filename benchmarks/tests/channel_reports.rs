@@ -1,12 +1,12 @@
-//! The published reports about a channel: every row stands beside a figure of ours, or beside the reason why not.
+//! The published reports about a channel: every row has a figure of ours, or a reason why not.
 #![allow(
     clippy::unwrap_used,
-    reason = "what the functions beside the tests open is the project's own"
+    reason = "helper functions open only the project's own files"
 )]
 
 use std::path::Path;
 
-use benchmarks::beside;
+use benchmarks::comparison;
 use benchmarks::reading::{Contents, read_file};
 use benchmarks::record::Record;
 use benchmarks::suite::{BENCHMARKS, Options, Run};
@@ -16,7 +16,7 @@ fn report(id: &str) -> Contents {
     read_file(&path).unwrap()
 }
 
-/// A short run of the channel's benchmark alone, without its contenders.
+/// A short run of only the channel's benchmark, without contenders.
 fn run() -> Record {
     let mut run = Run::new(Options {
         quick: true,
@@ -37,7 +37,7 @@ fn run() -> Record {
     }
 }
 
-/// Report and heading, key of the row, how its cell begins.
+/// Report and heading, key of the row, beginning of its cell.
 const CELLS: &[(&str, &str, &str)] = &[
     (
         "Phase 1: Connect",
@@ -108,9 +108,9 @@ const CELLS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn every_row_stands_beside_a_figure_or_a_reason() {
+fn every_row_has_a_figure_or_a_reason() {
     let reports = [report("nitro-transport"), report("transport-brief")];
-    let tables = beside::tables(&reports, &[run()]);
+    let tables = comparison::tables(&reports, &[run()]);
     for table in &tables {
         for row in &table.rows {
             let ours = row.last().unwrap();

@@ -1,4 +1,4 @@
-//! Files that must be refused, and where the refusal must point. The page's own reader is held to the same list.
+//! Files that must be refused, and the path that the refusal must name. The page's reader is tested with the same list.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -33,7 +33,7 @@ fn each_fault_is_named_by_code_and_path() {
 }
 
 #[test]
-fn what_is_too_deep_or_too_large_is_refused_before_it_hurts() {
+fn deep_nesting_and_large_files_are_refused_before_parsing() {
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let error = read("deep.json", deep.as_bytes()).unwrap_err();
     assert_eq!(format!("{:?}", error.problems[0].code), "RECORD_TOO_DEEP");
@@ -55,7 +55,7 @@ fn a_record_full_of_faults_names_the_first() {
     let text = format!(r#"{{"environment":"enclave","measurements":[{faults}]}}"#);
     let error = read("hostile.json", text.as_bytes()).unwrap_err();
     assert_eq!(error.problems.len(), 1, "{error}");
-    // A name as long as the file is shortened, and what would move a terminal's cursor is escaped.
+    // A name as long as the file is shortened, and terminal control characters are escaped.
     let name = "\\u001b[2J".repeat(10_000);
     let text = format!(r#"{{"environment":"enclave","setup":{{"{name}":1}}}}"#);
     let error = read("hostile.json", text.as_bytes())

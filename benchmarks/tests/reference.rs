@@ -1,7 +1,7 @@
-//! The published figures: every table has its place, and every figure is what its cell says.
+//! The published figures: every table is present, and every figure agrees with its cell.
 #![allow(
     clippy::unwrap_used,
-    reason = "what the functions beside the tests open is the project's own"
+    reason = "helper functions open only the project's own files"
 )]
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::path::Path;
 use benchmarks::reading::{Contents, read_file};
 use benchmarks::record::{Table, TableKind};
 
-/// Report, heading, rows: what the five reports hold, in their order.
+/// Report, heading, rows: the contents of the five reports, in order.
 const TABLES: &[(&str, &[(&str, usize)])] = &[
     (
         "ephemeralml-3e7b676",
@@ -114,7 +114,7 @@ fn tables(contents: &Contents) -> &[Table] {
 }
 
 #[test]
-fn every_table_of_every_report_has_its_place() {
+fn every_table_of_every_report_is_present() {
     for (id, expected) in TABLES {
         let contents = report(id);
         assert!(contents.notices.is_empty(), "{:?}", contents.notices);
@@ -183,7 +183,11 @@ fn every_cell_with_a_figure_is_cited_and_says_the_same() {
                 for (column, cell) in (0u32..).zip(cells) {
                     let figure = !table.keys.contains(&column) && cell != "—" && !cell.is_empty();
                     let known = cited.contains(&(table.id.clone(), row, column));
-                    assert!(!figure || known, "{id}: {}: nobody cites {cell}", table.id);
+                    assert!(
+                        !figure || known,
+                        "{id}: {}: no figure cites {cell}",
+                        table.id
+                    );
                 }
             }
         }
@@ -251,7 +255,7 @@ fn published_overheads_follow_from_the_published_means() {
 }
 
 #[test]
-fn both_reports_stand_where_they_disagree() {
+fn conflicting_reports_are_both_kept() {
     let means: Vec<f64> = ["3e7b676", "b00bab1"]
         .into_iter()
         .map(|commit| {

@@ -1,4 +1,4 @@
-//! The page's types are those of this crate.
+//! The page's types agree with this crate's.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use benchmarks::{schema, typescript};
@@ -12,7 +12,7 @@ fn the_pages_types_are_up_to_date() {
     let there = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         there == typescript::module(),
-        "record.gen.ts is stale; renew it: cargo run --package benchmarks -- --types > web/src/features/benchmarks/record.gen.ts"
+        "record.gen.ts is out of date; regenerate it: cargo run --package benchmarks -- --types > web/src/features/benchmarks/record.gen.ts"
     );
 }
 

@@ -1,4 +1,4 @@
-//! One figure: what was measured, under which conditions, and the numbers.
+//! One figure: its subject, its conditions and its numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,45 +7,44 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use ts_rs::TS;
 
-use crate::statistics::short;
-
 #[cfg(doc)]
 use super::{Reference, Statement, Table};
+use crate::statistics::short;
 
 /// One figure, or the statistics of one sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 #[ts(optional_fields)]
 pub struct Measurement {
-    /// What was measured, by its name in [`crate::catalogue`]: `inference.latency`. Names of one's own are allowed.
+    /// Subject, by its name in [`crate::catalogue`]: `inference.latency`. Other names are allowed.
     #[schemars(
         length(min = 1, max = 80),
         regex(pattern = r"^[a-z0-9_]+(\.[a-z0-9_]+)*$")
     )]
     pub subject: String,
-    /// What it depends on: `tokens`, `payload_bytes`, `clients`, `engine`.
+    /// Conditions: `tokens`, `payload_bytes`, `clients`, `engine`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[ts(as = "Option<_>")]
     #[schemars(extend("maxProperties" = 16))]
     pub parameters: BTreeMap<String, Parameter>,
-    /// Unit of every number in `statistics`; absent where there is none.
+    /// Unit of every number in `statistics`; absent where they have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<Unit>,
     /// The numbers.
     #[serde(default, skip_serializing_if = "Statistics::is_empty")]
     #[ts(as = "Option<_>")]
     pub statistics: Statistics,
-    /// The number is no plain figure.
+    /// Qualifies a number that is not an exact figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qualifier: Option<Qualifier>,
     /// The source's words where it gives no number.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 400))]
     pub said: Option<String>,
-    /// Where it stands in the report.
+    /// Place in the report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cite: Option<Cite>,
-    /// What a reader must know to judge this figure.
+    /// Notes that a reader needs to interpret this figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 400))]
     pub note: Option<String>,
@@ -55,7 +54,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// A figure under its conditions.
+    /// Creates a figure with its conditions.
     pub(crate) fn new(
         subject: &str,
         parameters: &[(&str, Parameter)],
@@ -75,16 +74,16 @@ impl Measurement {
     }
 }
 
-/// Repetitions in their order. Those of figures with the same `id` and as many repetitions were taken turn by turn, so
-/// what disturbed the machine disturbed all of them, and their differences can be judged pair by pair.
+/// Repetitions in order. Figures with the same `id` and the same number of repetitions were taken turn by turn: disturbances of
+/// the machine affected all of them alike, so their differences can be computed pair by pair.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 pub struct Turns {
-    /// Unique to one run of one benchmark under one set of conditions.
+    /// Unique per run, benchmark and set of conditions.
     #[schemars(length(min = 1, max = 200))]
     pub id: String,
-    /// One figure a turn, in the measurement's unit. Written with six digits that count: no clock here has more, and a run has
-    /// a hundred thousand of them.
+    /// One figure per turn, in the measurement's unit. Rounded to six significant digits: no clock here is more precise, and a
+    /// run has a hundred thousand figures.
     #[schemars(length(max = 1_000))]
     #[serde(serialize_with = "six_digits")]
     pub sample: Vec<f64>,
@@ -92,7 +91,7 @@ pub struct Turns {
 
 fn six_digits<S: Serializer>(sample: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
     let rounded = sample.iter().map(|value| -> f64 {
-        // Reading back what was written is the shortest way to that number.
+        // Formatting and parsing again is the shortest way to round.
         format!("{value:.5e}").parse().unwrap_or(*value)
     });
     serializer.collect_seq(rounded)
@@ -109,7 +108,7 @@ pub enum Parameter {
 }
 
 impl Parameter {
-    /// For people: a number with the digits that count.
+    /// Formats it for people, a number with its significant digits.
     pub(crate) fn short(&self) -> String {
         match self {
             Self::Number(number) => short(*number),
@@ -132,7 +131,7 @@ impl fmt::Display for Parameter {
 #[serde(deny_unknown_fields)]
 #[ts(optional_fields)]
 pub struct Statistics {
-    /// The figure, where the source does not say which statistic it is, or where it was counted and not sampled.
+    /// The figure, where the source does not state which statistic it is, or where it was counted rather than sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// Arithmetic mean.
@@ -166,7 +165,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// A figure that is one number.
+    /// A figure that is a single number.
     pub fn of_one(value: f64) -> Self {
         Self {
             value: Some(value),
@@ -174,7 +173,7 @@ impl Statistics {
         }
     }
 
-    /// A mean with half its 95 % confidence interval, of so many.
+    /// A mean with half its 95 % confidence interval, from `samples` repetitions.
     pub fn of_mean(mean: f64, half: f64, samples: u64) -> Self {
         Self {
             mean: Some(mean),
@@ -184,12 +183,12 @@ impl Statistics {
         }
     }
 
-    /// Whether there is no number at all.
+    /// Whether it has no number.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// A statistic by its name in records.
+    /// Returns a statistic by its name in records.
     pub fn get(&self, name: &str) -> Option<f64> {
         match name {
             "value" => self.value,
@@ -204,7 +203,7 @@ impl Statistics {
         }
     }
 
-    /// The number to show where there is room for one: value, mean, median, or the middle of a range.
+    /// Returns the number to show where there is room for one: value, mean, median, or the middle of a range.
     pub fn headline(&self) -> Option<f64> {
         let middle = self
             .min
@@ -220,7 +219,7 @@ impl Statistics {
     }
 }
 
-/// What a number is, where it is no plain figure.
+/// Qualifies a number that is not an exact figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Qualifier {
@@ -247,12 +246,12 @@ pub struct Cite {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 80))]
     pub table: Option<String>,
-    /// Row and column of the table, from 0, for each statistic, and for `said`.
+    /// Row and column in the table, from 0, for each statistic, and for `said`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[ts(as = "Option<_>")]
     #[schemars(extend("maxProperties" = 16))]
     pub cells: BTreeMap<String, [u32; 2]>,
-    /// Index of the [`Statement`], where the figure stands in a sentence.
+    /// Index of the [`Statement`], where the figure is in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statement: Option<u32>,
     /// Number of the [`Reference`] that the report names as its source.
@@ -286,28 +285,28 @@ pub enum Unit {
     /// Mebibytes.
     #[serde(rename = "MiB")]
     Mebibytes,
-    /// Megabytes a second.
+    /// Megabytes per second.
     #[serde(rename = "MB/s")]
     MegabytesPerSecond,
-    /// Gigabytes a second.
+    /// Gigabytes per second.
     #[serde(rename = "GB/s")]
     GigabytesPerSecond,
-    /// Mebibytes a second.
+    /// Mebibytes per second.
     #[serde(rename = "MiB/s")]
     MebibytesPerSecond,
-    /// Gibibytes a second.
+    /// Gibibytes per second.
     #[serde(rename = "GiB/s")]
     GibibytesPerSecond,
-    /// Tebibytes a second.
+    /// Tebibytes per second.
     #[serde(rename = "TiB/s")]
     TebibytesPerSecond,
-    /// Inferences a second.
+    /// Inferences per second.
     #[serde(rename = "inferences/s")]
     InferencesPerSecond,
     /// Hundredths.
     #[serde(rename = "percent")]
     Percent,
-    /// How many times.
+    /// A factor.
     #[serde(rename = "ratio")]
     Ratio,
     /// United States dollars.

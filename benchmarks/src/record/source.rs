@@ -1,4 +1,4 @@
-//! The report that published figures, and its tables as they stand there.
+//! The report that published figures, and its tables verbatim.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,11 +18,11 @@ pub struct Report {
     /// Its own title.
     #[schemars(length(max = 200))]
     pub title: String,
-    /// When it was measured, as it says itself; absent where it does not.
+    /// Date of the measurement, as the report states it; absent if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 80))]
     pub date: Option<String>,
-    /// Figures that stand in sentences and not in tables.
+    /// Figures that appear in sentences rather than in tables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[ts(as = "Option<_>")]
     #[schemars(length(max = 200))]
@@ -41,7 +41,7 @@ pub struct Statement {
     /// Heading above it.
     #[schemars(length(max = 200))]
     pub heading: String,
-    /// The words around the figure, as they stand there.
+    /// The quoted sentence.
     #[schemars(length(max = 400))]
     pub quote: String,
 }
@@ -60,7 +60,7 @@ pub struct Reference {
     pub url: String,
 }
 
-/// A table as published. Every cell that holds a figure is cited by a [`Measurement`]; a test holds both against each other.
+/// A table as published. A test checks that every cell with a figure is cited by a [`Measurement`] and agrees with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -70,31 +70,31 @@ pub struct Table {
     /// Heading above it in the report.
     #[schemars(length(max = 200))]
     pub heading: String,
-    /// What its cells are.
+    /// Kind of its cells.
     pub kind: TableKind,
     /// Names of its columns.
     #[schemars(length(min = 1, max = 20))]
     pub columns: Vec<String>,
-    /// Columns, counted from 0, that say what a row is about and are parameters of its figures.
+    /// Columns, counted from 0, that identify a row and are parameters of its figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[ts(as = "Option<_>")]
     #[schemars(length(max = 20))]
     pub keys: Vec<u32>,
-    /// Cells, markup left out.
+    /// Cells, without markup.
     #[schemars(length(max = 1_000))]
     pub rows: Vec<Vec<String>>,
 }
 
-/// What the cells of a [`Table`] are.
+/// Kind of a [`Table`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum TableKind {
     /// Measured or claimed figures.
     Figures,
-    /// Machines, methods and files: what a record's own fields say.
+    /// Machines, methods and files, which a record's own fields state.
     Description,
     /// Thresholds, which [`crate::catalogue`] applies.
     Guide,
-    /// Works of others, with no figure of their own here.
+    /// Works of others, without a figure measured in the report.
     Literature,
 }

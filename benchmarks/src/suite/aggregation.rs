@@ -1,9 +1,9 @@
-//! Sums over records of many devices, a round at a time: the workloads of the aggregation report.
+//! The workloads of the aggregation report: sums over the records of many devices, round by round.
 //!
-//! A round takes one record of each device, so there are as many rounds as a device has records. *Native* computes in
-//! this process, *enclave* (simulated) in a process of its own that gets its data through a pipe, *hybrid* adds here
-//! and looks up there. Records of a round, or of some devices, are made just before they are needed and not timed, so
-//! that no size must fit into memory whole.
+//! A round takes one record from each device, so there are as many rounds as a device has records. *Native* computes in this
+//! process; *enclave* (simulated) computes in a separate process that receives its data through a pipe; *hybrid* sums here and
+//! looks values up there. The records of a round, or of a group of devices, are generated just before use and not timed, so that
+//! they never have to fit into memory as a whole.
 
 use anyhow::{Context, Result, ensure};
 
@@ -13,10 +13,10 @@ use crate::record::{Parameter, Unit};
 use crate::statistics;
 use crate::worker::Worker;
 use crate::workload::{
-    Mode, Place, Round, TABLE, aes_keys, aes_records, expected_value, terse_values,
+    Executor, Mode, Round, TABLE, aes_keys, aes_records, expected_value, terse_values,
 };
 
-/// Devices and records a device, as the report has them.
+/// Devices and records per device, from the report.
 const AES_SIZES: [(usize, usize); 5] = [
     (1_000, 1_000),
     (10_000, 1_000),
@@ -32,10 +32,10 @@ const TERSE_SIZES: [(usize, usize); 6] = [
     (1_000_000, 50),
     (100_000_000, 50),
 ];
-/// Values that are made, moved and added at once: 256 MiB.
+/// Values that are generated, transferred and summed at once: 256 MiB.
 const CHUNK_VALUES: usize = 32 << 20;
 
-/// Where the work is done.
+/// Where the computation runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Platform {
     Native,
@@ -57,7 +57,7 @@ pub(super) fn aes(run: &mut Run) -> Result<()> {
     for mode in [Mode::Compatible, Mode::Sound] {
         for platform in [Platform::Native, Platform::Enclave] {
             for (devices, records) in AES_SIZES {
-                // Quick runs keep the first and the third size of the report.
+                // Quick runs keep the first and third size of the report.
                 if run.options.quick && devices * records > 1_000_000 {
                     continue;
                 }
@@ -79,9 +79,9 @@ fn aes_size(
     if !fits(run, "aes", devices, devices * (mode.record_len() + 64)) {
         return Ok(());
     }
-    let mut place = place(platform)?;
+    let mut executor = executor(platform)?;
     let blob = aes_keys(devices)?;
-    let setup = place.setup(&blob)?;
+    let setup = executor.setup(&blob)?;
     let (mut reads, mut work, mut totals) = (Vec::new(), Vec::new(), Vec::new());
     let mut sums = Vec::with_capacity(records);
     for round in 0..records {
@@ -90,7 +90,7 @@ fn aes_size(
             read_ms,
             work_ms,
             sum,
-        } = place.aes_round(&data, round, mode)?;
+        } = executor.aes_round(&data, round, mode)?;
         let expected = (0..devices).fold(0u64, |sum, device| {
             sum.wrapping_add(expected_value(device, round))
         });
@@ -124,7 +124,7 @@ pub(super) fn terse(run: &mut Run) -> Result<()> {
                 if run.options.quick && devices * records > 10_000_000 {
                     continue;
                 }
-                // The largest once, as published: forty gigabytes through a pipe would measure the pipe.
+                // The largest once, as published: sending 40 GB through a pipe would measure the pipe.
                 let largest = devices == 100_000_000;
                 if largest && (mode == Mode::Sound || platform == Platform::Enclave) {
                     continue;
@@ -151,12 +151,12 @@ fn terse_size(
     if !fits(run, "terse", devices, 3 * chunk * records * 8) {
         return Ok(());
     }
-    let mut adder = place(if platform == Platform::Hybrid {
+    let mut adder = executor(if platform == Platform::Hybrid {
         Platform::Native
     } else {
         platform
     })?;
-    let mut looker = place(if platform == Platform::Hybrid {
+    let mut looker = executor(if platform == Platform::Hybrid {
         Platform::Enclave
     } else {
         Platform::Native
@@ -176,13 +176,13 @@ fn terse_size(
     }
     let mut lookups = Vec::with_capacity(records);
     for round in &rounds {
-        // In the enclave the look-up is part of the same process that added.
-        let place = if platform == Platform::Enclave {
+        // In the enclave, the process that summed also performs the look-up.
+        let executor = if platform == Platform::Enclave {
             &mut adder
         } else {
             &mut looker
         };
-        let (ms, found) = place.lookup(round.sum)?;
+        let (ms, found) = executor.lookup(round.sum)?;
         let expected = round
             .sum
             .wrapping_add(crate::workload::table()[(round.sum % TABLE as u64) as usize]);
@@ -203,7 +203,7 @@ fn terse_size(
     Ok(())
 }
 
-fn place(platform: Platform) -> Result<Box<dyn Place>> {
+fn executor(platform: Platform) -> Result<Box<dyn Executor>> {
     Ok(match platform {
         Platform::Native => Box::new(crate::workload::Native::default()),
         _ => Box::new(Worker::start().context("the simulated enclave did not start")?),
@@ -226,7 +226,7 @@ fn parameters(
     ]
 }
 
-/// Whether `bytes` are there to be had; says so in the record where not.
+/// Whether `bytes` of memory are available; if not, the record states so.
 fn fits(run: &mut Run, workload: &str, devices: usize, bytes: usize) -> bool {
     let available = machine::available_bytes();
     let fits = (bytes as u64).saturating_mul(5) / 4 <= available;

@@ -1,4 +1,4 @@
-//! A client of the service, as a library's user would write one.
+//! A client of the service, written as a user of the library would write it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-/// A client: it verifies first, seals each request, and checks each receipt.
+/// Verifies the attestation first, then seals each request and checks each receipt.
 pub(super) struct Client {
     agent: ureq::Agent,
     url: String,
@@ -23,7 +23,7 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn attest(url: &str) -> Result<Self> {
-        // No limit on the whole: it would look the address up in a new thread for each request.
+        // No overall timeout: with one, ureq would resolve the address in a new thread for each request.
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .timeout_recv_response(Some(Duration::from_secs(120)))
             .timeout_recv_body(Some(Duration::from_secs(120)))
@@ -39,8 +39,8 @@ impl Client {
         };
         let policy = Policy::with_evidence(&get("/v1/development-policy", MAX_POLICY)?)
             .context("the development policy is unusable")?;
-        // Not secret here: it only has to be new.
-        let mut rng = ChaCha20Rng::seed_from_u64(since_1970().as_nanos() as u64);
+        // The seed need not be secret here, only fresh.
+        let mut rng = ChaCha20Rng::seed_from_u64(unix_time().as_nanos() as u64);
         let mut nonce = [0; 32];
         rng.fill_bytes(&mut nonce);
         let path = format!(
@@ -48,7 +48,7 @@ impl Client {
             Base64UrlUnpadded::encode_string(&nonce)
         );
         let answer = get(&path, MAX_EVIDENCE)?;
-        let evidence = Evidence::parse(&answer).context("the answer is no evidence")?;
+        let evidence = Evidence::parse(&answer).context("the answer is not evidence")?;
         let (report, verified) = evidence.appraisal().verify(
             &policy,
             Freshness::Live {
@@ -73,7 +73,7 @@ impl Client {
         Ok(())
     }
 
-    /// A text, sealed; the answer opened, its receipt checked.
+    /// Sends a sealed text, opens the answer and checks its receipt.
     pub(super) fn embed(&mut self, sentence: &str) -> Result<()> {
         let content = serde_json::to_vec(&serde_json::json!({
             "model": self.attestation.manifest().model.id,
@@ -83,7 +83,7 @@ impl Client {
         self.ask(json("POST", "/v1/embeddings", content))
     }
 
-    /// A request that costs the service nothing.
+    /// Sends a request that needs no inference.
     pub(super) fn models(&mut self) -> Result<()> {
         self.ask(InnerRequest {
             method: "GET".to_owned(),
@@ -93,8 +93,13 @@ impl Client {
         })
     }
 
-    /// A sealed request that is not sent.
-    pub(super) fn sealed(&mut self, method: &str, path: &str, content: Vec<u8>) -> Result<Vec<u8>> {
+    /// Seals a request without sending it.
+    pub(super) fn seal_request(
+        &mut self,
+        method: &str,
+        path: &str,
+        content: Vec<u8>,
+    ) -> Result<Vec<u8>> {
         let prepared = PreparedExchange::new(&self.attestation, &mut self.rng)?;
         Ok(prepared.begin(json(method, path, content), now())?.0)
     }
@@ -135,11 +140,11 @@ pub(super) fn json(method: &str, path: &str, content: Vec<u8>) -> InnerRequest {
     }
 }
 
-fn since_1970() -> Duration {
+fn unix_time() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()
 }
 
 fn now() -> UnixMillis {
-    UnixMillis(since_1970().as_millis() as u64)
+    UnixMillis(unix_time().as_millis() as u64)
 }

@@ -1,5 +1,5 @@
-//! Cold starts of the enclave's process as it ships: sealed model, key from a simulated KMS, through the host's process; beside
-//! it a plain folder, and what the process needs in memory for each.
+//! Cold starts of the released enclave server: with a sealed model whose key comes from a simulated KMS through host-proxy, and
+//! with a plain folder; and the peak memory of each.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixListener;
@@ -16,7 +16,7 @@ use super::{Run, text};
 use crate::record::Unit;
 use crate::statistics::milliseconds;
 
-/// Our stages by the subjects of the published table. `pack` is a part of the load there.
+/// Our stages by the subjects of the published table, where the load includes `pack`.
 const STAGES: [(&str, &[&str]); 7] = [
     ("stage.launch", &["launch"]),
     ("stage.attestation", &["attestation"]),
@@ -31,14 +31,14 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     let Some(programs) = programs(run, "stage.cold_start_total") else {
         return Ok(());
     };
-    let scene = Scene::start(&programs, &run.options.model)?;
+    let host = Host::start(&programs, &run.options.model)?;
     let rounds = if run.options.quick { 2 } else { 10 };
     let mut stages: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let [mut sealed, mut folder, mut observed] = [const { Vec::new() }; 3];
     let [mut sealed_peak, mut folder_peak, mut idle_peak] = [const { Vec::new() }; 3];
     for _ in 0..rounds {
-        idle_peak.push(scene.idle()?);
-        let start = scene.launch(&scene.sealed())?;
+        idle_peak.push(host.idle()?);
+        let start = host.launch(&host.sealed_arguments())?;
         for (subject, parts) in STAGES {
             let parts = parts.iter().map(|part| start.stages.get(*part));
             let sum = parts.sum::<Option<f64>>();
@@ -48,7 +48,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
         sealed.push(start.total()?);
         observed.push(start.observed);
         sealed_peak.push(start.peak);
-        let start = scene.launch(&scene.folder(&run.options.model))?;
+        let start = host.launch(&host.folder_arguments(&run.options.model))?;
         folder.push(start.total()?);
         folder_peak.push(start.peak);
     }
@@ -71,7 +71,7 @@ const IDLE: &str = "enclave-server, waiting for its parent";
 const OWN: &str = "the process's own";
 const WATCHED: &str = "from outside, spawn to ready";
 
-/// What a start needs in memory above a server without a model, as a multiple of the weights.
+/// Records the memory that a start needs beyond a server without a model, as a multiple of the weights.
 fn peaks(run: &mut Run, sealed: &[f64], folder: &[f64], idle: &[f64]) -> Result<()> {
     let weights = std::fs::metadata(run.options.model.join("model.safetensors"))?.len();
     let weights = weights as f64 / 1_048_576.0;
@@ -90,8 +90,8 @@ fn peaks(run: &mut Run, sealed: &[f64], folder: &[f64], idle: &[f64]) -> Result<
     Ok(())
 }
 
-/// The host: a simulated KMS with its key, the sealed model, and host-proxy.
-struct Scene {
+/// The host: a simulated KMS with a key, the sealed model, and host-proxy.
+struct Host {
     programs: PathBuf,
     arn: String,
     _kms: Server,
@@ -101,26 +101,26 @@ struct Scene {
 
 /// One start, up to readiness.
 struct Start {
-    /// Milliseconds by stage, as `/readyz` says them.
+    /// Milliseconds by stage, as reported by `/readyz`.
     stages: BTreeMap<String, f64>,
-    /// Milliseconds from `spawn` to the answer, in steps of the polling.
+    /// Milliseconds from `spawn` to the answer, with the resolution of the polling interval.
     observed: f64,
-    /// MiB.
+    /// Peak memory, MiB.
     peak: f64,
 }
 
 impl Start {
     fn total(&self) -> Result<f64> {
         let total = self.stages.get("total").copied();
-        total.context("/readyz says no total")
+        total.context("/readyz reports no total")
     }
 }
 
-impl Scene {
+impl Host {
     fn start(programs: &Path, model: &Path) -> Result<Self> {
         let folder = scratch()?;
-        let within = |name| folder.path().join(name);
-        let key = within("key");
+        let path_of = |name| folder.path().join(name);
+        let key = path_of("key");
         let made = Command::new(programs.join("kms-simulator"))
             .arg("new-key")
             .arg("--out")
@@ -132,23 +132,23 @@ impl Scene {
             .stdin(Stdio::null())
             .status()
             .context("cannot start kms-simulator")?;
-        ensure!(made.success(), "kms-simulator made no key");
-        let log = within("kms.log");
+        ensure!(made.success(), "kms-simulator created no key");
+        let log = path_of("kms.log");
         let kms = Server::start(
             Command::new(programs.join("kms-simulator"))
                 .args(["serve", "--key"])
                 .arg(&key),
             log.clone(),
         )?;
-        let (arn, url) = said(&log)?;
+        let (arn, url) = wait_for_arn(&log)?;
         let proxy = Server::start(
             Command::new(programs.join("host-proxy"))
                 .args(["--listen", "127.0.0.1:0", "--enclave", "unix:/nonexistent"])
                 .args(["--simulate-kms", &url, "--parent-listen"])
-                .arg(format!("unix:{}", within("parent").display()))
+                .arg(format!("unix:{}", path_of("parent").display()))
                 .arg("--models")
                 .arg(key.join("models")),
-            within("proxy.log"),
+            path_of("proxy.log"),
         )?;
         Ok(Self {
             programs: programs.to_owned(),
@@ -159,16 +159,16 @@ impl Scene {
         })
     }
 
-    fn within(&self, name: &str) -> PathBuf {
+    fn path_of(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn sealed(&self) -> Vec<String> {
-        self.parent("parent")
+    fn sealed_arguments(&self) -> Vec<String> {
+        self.parent_arguments("parent")
     }
 
-    fn parent(&self, socket: &str) -> Vec<String> {
-        let path = |name| self.within(name).display().to_string();
+    fn parent_arguments(&self, socket: &str) -> Vec<String> {
+        let path = |name| self.path_of(name).display().to_string();
         vec![
             format!("--parent=unix:{}", path(socket)),
             format!("--kms-key={}", self.arn),
@@ -176,7 +176,7 @@ impl Scene {
         ]
     }
 
-    fn folder(&self, model: &Path) -> Vec<String> {
+    fn folder_arguments(&self, model: &Path) -> Vec<String> {
         vec![format!("--model={}", model.display())]
     }
 
@@ -187,7 +187,7 @@ impl Scene {
             .env_remove("CLEARSEAL_MODEL")
             .args(["--simulate-nsm", "--listen", &format!("tcp:{address}")])
             .args(arguments);
-        let server = Server::start(&mut command, self.within("enclave.log"))?;
+        let server = Server::start(&mut command, self.path_of("enclave.log"))?;
         Ok((server, format!("http://{address}/readyz")))
     }
 
@@ -198,7 +198,7 @@ impl Scene {
         let observed = milliseconds(begun.elapsed());
         let ready: serde_json::Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
         let stages = serde_json::from_value(ready["start_ms"].clone())?;
-        let usage = server.usage().context("the kernel tells no peak")?;
+        let usage = server.usage().context("the kernel reports no peak")?;
         Ok(Start {
             stages,
             observed,
@@ -206,25 +206,25 @@ impl Scene {
         })
     }
 
-    /// Peak of a server that has everything but a model: its parent does not answer.
+    /// Peak memory of a server without a model: its parent never answers.
     fn idle(&self) -> Result<f64> {
-        let socket = self.within("silent");
+        let socket = self.path_of("silent");
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket)?;
-        let (server, _) = self.enclave(&self.parent("silent"))?;
+        let (server, _) = self.enclave(&self.parent_arguments("silent"))?;
         let _connection = listener.accept()?;
-        // The RSA key is being made meanwhile.
+        // Long enough for the server to generate its RSA key.
         std::thread::sleep(Duration::from_secs(2));
-        let usage = server.usage().context("the kernel tells no peak")?;
+        let usage = server.usage().context("the kernel reports no peak")?;
         Ok(usage.peak_mib)
     }
 }
 
-/// ARN and URL, once the simulated KMS has printed them.
-fn said(log: &Path) -> Result<(String, String)> {
+/// Waits until the simulated KMS has logged its ARN and URL.
+fn wait_for_arn(log: &Path) -> Result<(String, String)> {
     for _ in 0..1000 {
-        let said = std::fs::read_to_string(log)?;
-        let line = said.lines().find(|line| line.starts_with("arn:"));
+        let text = std::fs::read_to_string(log)?;
+        let line = text.lines().find(|line| line.starts_with("arn:"));
         if let Some((arn, url)) = line.and_then(|line| line.split_once(' ')) {
             return Ok((arn.to_owned(), url.to_owned()));
         }

@@ -1,4 +1,4 @@
-//! Who takes turns: our engine in this process, others in processes of their own.
+//! The implementations that take turns: our engine in this process, others in separate processes.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use super::engine::load;
 use crate::peer::{Peer, python, rows, time};
 use crate::{record, statistics};
 
-/// Between two turns, so that threads of one contender that wait spinning are at rest before the next one computes.
+/// Pause between two turns, so that spinning threads of one contender are idle before the next one computes.
 const PAUSE: Duration = Duration::from_millis(3);
 
 pub(super) enum Contender {
     Ours(Box<FusedEncoder>),
     Peer(Peer),
-    /// Another build of ours: its figures are a record of their own.
+    /// Another build of ours: its figures become a separate record.
     Other(Peer),
 }
 
@@ -31,7 +31,7 @@ impl Contender {
         Ok(Self::Ours(Box::new(encoder)))
     }
 
-    /// As records call it.
+    /// Name in records.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Ours(encoder) => encoder.name(),
@@ -39,7 +39,7 @@ impl Contender {
         }
     }
 
-    /// Milliseconds of a forward pass over `batch` that follows another.
+    /// Milliseconds of a warm forward pass over `batch`.
     pub(super) fn time(&mut self, batch: &[Vec<u32>]) -> Result<f64> {
         match self {
             Self::Ours(encoder) => time(&**encoder, batch),
@@ -47,7 +47,7 @@ impl Contender {
         }
     }
 
-    /// The embedding of each sequence.
+    /// Embeds each sequence.
     pub(super) fn rows(&mut self, batch: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
         match self {
             Self::Ours(encoder) => rows(&**encoder, batch),
@@ -69,10 +69,10 @@ pub(super) fn in_turns_at_rest(
     })
 }
 
-/// Where the programs of other implementations are.
+/// Locations of the other implementations' programs.
 pub(super) struct Peers {
     target: PathBuf,
-    /// The interpreter of an environment that has their packages.
+    /// Python interpreter of an environment with their packages.
     python: Result<PathBuf>,
 }
 
@@ -84,7 +84,7 @@ impl Peers {
         Ok(Self { target, python })
     }
 
-    /// Starts a peer of this `kind` and names its version in the record; where it cannot be had, the record says why.
+    /// Starts a peer of this `kind` and adds its version to the record. If it is not available, the record states why.
     pub(super) fn start(&self, run: &mut Run, kind: &str, threads: usize) -> Option<Contender> {
         let started = self
             .command(run, kind, threads)
@@ -103,7 +103,7 @@ impl Peers {
         Some(Contender::Peer(peer))
     }
 
-    /// Starts another build of ours, and says which it is.
+    /// Starts another build of ours, and records its commit.
     pub(super) fn other_build(
         &self,
         run: &Run,
@@ -146,7 +146,7 @@ impl Peers {
     }
 }
 
-/// The build folder that this program lies in.
+/// Build folder that contains this program.
 fn target() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     let folder = program

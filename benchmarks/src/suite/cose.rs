@@ -1,16 +1,16 @@
-//! Verification of an attestation document, whole and in its parts.
+//! Verification of an attestation document, as a whole and step by step.
 
 use anyhow::{Result, anyhow, ensure};
 use attestation::{AttestationDocument, CheckLog, SignatureMemory, TrustAnchor};
-use transports::attested_channel::NOW;
 use p384::ecdsa::signature::Signer;
 use p384::ecdsa::{Signature, SigningKey};
 use provider::es384;
+use transports::attested_channel::NOW;
 
 use super::request::Enclave;
 use super::{Run, number, text};
 
-/// Certificates in a chain, the root included: a genuine document's, and the reports'.
+/// Certificates in a chain, root included: those of a genuine document, and those of the reports.
 const CHAINS: [u8; 2] = [forge::GENUINE_CHAIN, 3];
 
 pub(super) fn verification(run: &mut Run) -> Result<()> {

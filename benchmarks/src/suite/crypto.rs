@@ -1,4 +1,4 @@
-//! Primitives, by the libraries that the product uses.
+//! Cryptographic primitives, in the implementations that the product uses.
 
 use aes_gcm::aead::{Aead, KeyInit};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -13,11 +13,11 @@ use rand_core::{Rng, SeedableRng};
 
 use super::{Run, number, text};
 
-/// Sizes of the reports: 1 KiB and 1 MiB; 4 KiB for the AEAD of the channel brief.
+/// Sizes in the reports: 1 KiB and 1 MiB; 4 KiB for the AEAD of the channel brief.
 const SIZES: [usize; 3] = [1 << 10, 1 << 12, 1 << 20];
 
 pub(super) fn primitives(run: &mut Run) -> Result<()> {
-    // Speed does not depend on what is random, and a seed makes runs alike.
+    // Speed does not depend on the random values, and a seed makes runs reproducible.
     let mut rng = ChaCha20Rng::seed_from_u64(1);
     hpke_of::<X25519HkdfSha256>(run, "X25519", &mut rng)?;
     hpke_of::<XWing>(run, "X-Wing", &mut rng)?;
@@ -87,7 +87,7 @@ fn hpke_of<K: Kem>(run: &mut Run, name: &str, rng: &mut ChaCha20Rng) -> Result<(
             hpke::setup_sender_with_rng(&OpModeS::Base, &public, info, rng).map_err(fail)?;
         let mut receiver: AeadCtxR<AesGcm256, HkdfSha256, K> =
             hpke::setup_receiver(&OpModeR::Base, &secret, &enc, info).map_err(fail)?;
-        // Each message has the next sequence number on both sides, so all are kept in order.
+        // Messages have consecutive sequence numbers on both sides, so they are opened in order.
         let mut sealed = Vec::new();
         run.time("crypto.hpke_encrypt", &parameters, || {
             sealed.push(sender.seal(&plain, b"").map_err(fail)?);

@@ -1,9 +1,9 @@
-//! Attestation documents under a crowd: clients that each want one for their own nonce, and clients that may share one.
+//! Attestation documents under load: clients that each request one for their own nonce, and clients that may share one.
 //!
-//! The servers are the programs that ship, with a simulated Nitro module, which signs in about the time that this machine's
-//! processor takes for ECDSA P-384. Clients ask again as soon as they have an answer, from many addresses, since host-proxy
-//! bounds what one may hold. They read answers and check nothing: whoever verifies is another machine. Clients and servers
-//! share this machine's processors.
+//! The servers are the released programs with a simulated Nitro module, which signs in about the time that this machine's
+//! processor needs for ECDSA P-384. Clients send the next request as soon as they have an answer, from many addresses, because
+//! host-proxy limits each address. They read answers without verifying them, because verification would run on other machines.
+//! Clients and servers share this machine's processors.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use super::{Run, number, text};
 use crate::record::Unit;
 use crate::statistics::milliseconds;
 
-/// Clients that ask at once.
+/// Concurrent clients.
 const CROWDS: [usize; 3] = [1, 100, 10_000];
-/// The largest of a quick run.
+/// Largest number in a quick run.
 const QUICK: usize = 100;
-/// Addresses that clients come from.
+/// Addresses of the clients.
 const SOURCES: usize = 200;
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
@@ -58,10 +58,10 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// What a crowd got in one phase.
+/// Answers of one phase.
 #[derive(Default)]
-struct Asked {
-    /// Milliseconds from asking to having, of each answer.
+struct Phase {
+    /// Milliseconds from request to answer, per answer.
     waits: Vec<f64>,
     /// Answers that were refusals.
     refused: usize,
@@ -70,21 +70,21 @@ struct Asked {
     seconds: f64,
 }
 
-impl Asked {
+impl Phase {
     fn rate(&self) -> f64 {
         self.waits.len() as f64 / self.seconds
     }
 }
 
-/// All clients connect, then ask again and again for the time of a phase.
-async fn ask(proxy: SocketAddr, crowd: usize, sharing: bool, phase: Duration) -> Result<Asked> {
+/// Connects all clients, then repeats their requests for the duration of a phase.
+async fn ask(proxy: SocketAddr, crowd: usize, sharing: bool, phase: Duration) -> Result<Phase> {
     let ready = Arc::new(Barrier::new(crowd + 1));
     let clients: Vec<_> = (0..crowd)
         .map(|number| tokio::spawn(client(proxy, number, sharing, phase, Arc::clone(&ready))))
         .collect();
     ready.wait().await;
     let begun = Instant::now();
-    let mut all = Asked::default();
+    let mut all = Phase::default();
     for client in clients {
         let one = client.await??;
         all.waits.extend(one.waits);
@@ -101,17 +101,17 @@ async fn client(
     sharing: bool,
     phase: Duration,
     ready: Arc<Barrier>,
-) -> Result<Asked> {
+) -> Result<Phase> {
     let socket = TcpSocket::new_v4()?;
     let source = u8::try_from(number % SOURCES).unwrap_or_default();
     socket.bind((Ipv4Addr::new(127, 0, 1, source + 1), 0).into())?;
     let stream = socket.connect(proxy).await;
-    // Others wait for this one, whether or not it came through.
+    // The other clients wait at this barrier, even if this connection failed.
     ready.wait().await;
     let mut stream = stream?;
     stream.set_nodelay(true)?;
     let mut rng = ChaCha20Rng::seed_from_u64(number as u64);
-    let (mut asked, mut buffer) = (Asked::default(), Vec::new());
+    let (mut asked, mut buffer) = (Phase::default(), Vec::new());
     let begun = Instant::now();
     while begun.elapsed() < phase {
         let mut nonce = [0; 32];
@@ -135,7 +135,7 @@ async fn client(
     Ok(asked)
 }
 
-/// Reads one answer by its length; whether it is a success, and where in `buffer` its body begins.
+/// Reads one answer by its length; returns whether it is a success, and where its body begins in `buffer`.
 async fn answer(stream: &mut tokio::net::TcpStream, buffer: &mut Vec<u8>) -> Result<(bool, usize)> {
     let (body, length) = head(stream, buffer).await?;
     while buffer.len() < body + length {
@@ -145,12 +145,12 @@ async fn answer(stream: &mut tokio::net::TcpStream, buffer: &mut Vec<u8>) -> Res
     Ok((buffer.starts_with(b"HTTP/1.1 200"), body))
 }
 
-fn report(run: &mut Run, crowd: usize, own: &[Asked], shared: &[Asked]) {
+fn report(run: &mut Run, crowd: usize, own: &[Phase], shared: &[Phase]) {
     for (name, phases) in [("own", own), ("shared", shared)] {
         let parameters = [("clients", number(crowd)), ("document", text(name))];
-        let rates: Vec<f64> = phases.iter().map(Asked::rate).collect();
+        let rates: Vec<f64> = phases.iter().map(Phase::rate).collect();
         run.sample("documents.rate", &parameters, Unit::Count, &rates);
-        let gather = |of: fn(&Asked) -> &Vec<f64>| -> Vec<f64> {
+        let gather = |of: fn(&Phase) -> &Vec<f64>| -> Vec<f64> {
             phases.iter().flat_map(|phase| of(phase).clone()).collect()
         };
         let waits = gather(|phase| &phase.waits);
@@ -169,7 +169,7 @@ fn report(run: &mut Run, crowd: usize, own: &[Asked], shared: &[Asked]) {
             run.absent("documents", &why);
         }
     }
-    // Turn by turn, so that the spread is the ratio's own.
+    // Computed turn by turn, so that the spread is that of the ratio.
     let speedups: Vec<f64> = own
         .iter()
         .zip(shared)

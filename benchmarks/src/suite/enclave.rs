@@ -1,14 +1,15 @@
-//! The same inference in a bare process and in the enclave's: one program, one allocator, as many threads.
+//! The same inference in a bare process and in the simulated enclave's: the same program, allocator and number of threads.
 //!
-//! The published overhead compared two programs with two allocators and different numbers of threads. Here the enclave's
-//! process is this very program, started a second time; without Nitro hardware it is an ordinary process, so what is
-//! measured is what a comparison costs that changes nothing else.
+//! The published overhead compared two programs with two allocators and different numbers of threads. Here the enclave's process
+//! is a second instance of this program. Without Nitro hardware it is an ordinary process, so the result is the error of a
+//! comparison in which nothing else differs.
 
 use anyhow::{Context, Result, anyhow, ensure};
 use engine::Precision;
 
 use super::contender::{Contender, in_turns_at_rest};
 use super::engine::sequence;
+use super::run::ContenderSample;
 use super::{Run, number, text};
 use crate::peer::Peer;
 use crate::record::{Statistics, Unit};
@@ -87,10 +88,11 @@ fn report(
         let percent = Statistics::of_one(100.0 * (one / other - 1.0));
         overhead(run, "inference.throughput", "value", percent);
     }
-    let rows = [
-        (vec![("platform", text(BARE))], outside),
-        (vec![("platform", text(ENCLAVE))], inside),
-    ];
+    let rows =
+        [(BARE, outside), (ENCLAVE, inside)].map(|(platform, milliseconds)| ContenderSample {
+            parameter: ("platform", text(platform)),
+            milliseconds,
+        });
     run.turns("inference.latency", &conditions, &rows);
     Ok(())
 }

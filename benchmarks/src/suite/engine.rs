@@ -1,4 +1,4 @@
-//! The engine alone: latency by length, quality, clients at once, start.
+//! The engine alone: latency by length, quality, concurrency, start-up.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::peer::time;
 use crate::record::Unit;
 use crate::statistics::{self, least_squares};
 
-/// Lengths of the reports, and 9 for the sentence that they embed.
+/// Lengths in the reports, and 9 tokens for the sentence that they embed.
 pub(super) const TOKENS: [u32; 5] = [9, 32, 63, 128, 256];
 const CLIENTS: [usize; 4] = [1, 2, 4, 8];
 const REFERENCE: &str = include_str!("../../../enclave-server/tests/reference/reference.json");
@@ -32,7 +32,7 @@ struct Item {
     embedding: String,
 }
 
-/// Encoders under test, made once for a run.
+/// Encoders under test, created once per run.
 pub(super) fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
     if run.encoders.is_empty() {
         let (ours, oracle) = (load(run)?, load(run)?);
@@ -44,7 +44,7 @@ pub(super) fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
     Ok(run.encoders.clone())
 }
 
-/// As the service counts them: one for each processor that it may use.
+/// The service's default: one thread per available processor.
 pub(super) fn threads() -> Result<NonZeroUsize> {
     Ok(std::thread::available_parallelism()?)
 }
@@ -59,13 +59,13 @@ pub(super) fn load(run: &Run) -> Result<Model> {
     })
 }
 
-/// The tokenizer that belongs to the model.
+/// The model's tokenizer.
 pub(super) fn tokenizer(run: &Run) -> Result<Tokenizer> {
     let model = load(run)?;
     Ok(Tokenizer::from_json(&model.tokenizer, model.max_tokens)?)
 }
 
-/// Tokens of a made-up text: a start, distinct words, an end.
+/// Token ids of an artificial text: start token, distinct words, end token.
 pub(super) fn sequence(tokens: u32) -> Vec<u32> {
     std::iter::once(101)
         .chain((1..tokens - 1).map(|at| 2000 + at * 37))
@@ -99,7 +99,7 @@ pub(super) fn latency(run: &mut Run) -> Result<()> {
         }
     }
     for (encoder, points) in encoders.iter().zip(fits) {
-        // As the reports: without the shortest length, which is not in theirs.
+        // As in the reports, without the shortest length, which theirs do not have.
         if let Some((slope, intercept, _)) = least_squares(&points[1..]) {
             let engine = [("engine", text(encoder.name()))];
             run.value("scaling.intercept", &engine, Unit::Milliseconds, intercept);
@@ -164,7 +164,7 @@ pub(super) fn concurrency(run: &mut Run) -> Result<()> {
 
 pub(super) fn memory(run: &mut Run) -> Result<()> {
     let (peak, source) =
-        machine::peak_memory().context("the kernel does not tell this process's memory")?;
+        machine::peak_memory().context("the kernel does not report this process's memory")?;
     let parameters = [
         ("source", text(source)),
         ("process", text("this suite, with the engine")),

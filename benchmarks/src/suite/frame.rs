@@ -1,4 +1,4 @@
-//! What a message costs to write and to read, without any key.
+//! Encoding and decoding of a message, without encryption.
 
 use anyhow::Result;
 use protocol::inner::InnerRequest;

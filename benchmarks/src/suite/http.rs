@@ -1,11 +1,12 @@
-//! Just enough of HTTP/1.1 for a client that reads answers and takes little of the machine: there are many of them.
+//! A minimal HTTP/1.1 client that only reads answers: there are many of them, and each must use few resources.
 
 use std::io::{Error, ErrorKind};
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-/// Reads the head of an answer into `buffer`, with what comes along of its body: where that begins, and how long it is.
+/// Reads the head of an answer into `buffer`, with any bytes of the body that follow; returns where the body begins and its
+/// length.
 pub(super) async fn head(
     stream: &mut TcpStream,
     buffer: &mut Vec<u8>,

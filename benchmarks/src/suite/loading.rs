@@ -1,5 +1,5 @@
-//! From a sealed container at a parent to an engine that is ready, in turns: streamed as the enclave does it, and fetched whole,
-//! decrypted whole, then parsed. The transport's speed varies.
+//! Time from a sealed container at the parent to a ready engine, in turns: streamed as in the enclave, and fetched whole,
+//! decrypted whole, then parsed. For several speeds of the transport.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use super::{Run, number, text};
 use crate::record::Unit;
 use crate::statistics::milliseconds;
 
-/// Megabytes a second; none is as fast as a socket is.
+/// Megabytes per second; `None` is the unlimited speed of a socket.
 const SPEEDS: [Option<u32>; 4] = [None, Some(1_000), Some(300), Some(100)];
 const KEY: [u8; 32] = [7; 32];
 const STREAMED: &str = "streamed: fetched, opened, hashed and laid out at once";
@@ -37,8 +37,8 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
         for _ in 0..rounds {
             let (fetch, decrypt, all) = fetched_whole(&host, &pins)?;
             whole.push(milliseconds(all));
-            // The slower of the two, each by itself; a transport of a set speed needs no measuring.
-            let fetch = speed.map_or(fetch, |speed| at_speed(&container, speed));
+            // The slower of fetching and decrypting, each measured alone; a transport with a set speed needs no measurement.
+            let fetch = speed.map_or(fetch, |speed| transfer_time(&container, speed));
             let slower = milliseconds(fetch.max(decrypt));
             let own = milliseconds(self::streamed(&host, &pins)?);
             streamed.push(own);
@@ -57,9 +57,9 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// How long a transport of so many megabytes a second takes.
-fn at_speed(container: &[u8], megabytes: u32) -> Duration {
-    // Megabytes a second are bytes a microsecond.
+/// Duration of a transfer at `megabytes` per second.
+fn transfer_time(container: &[u8], megabytes: u32) -> Duration {
+    // Megabytes per second are bytes per microsecond.
     Duration::from_micros(container.len() as u64 / u64::from(megabytes.max(1)))
 }
 
@@ -77,7 +77,7 @@ fn streamed(host: &Host, pins: &Manifest) -> Result<Duration> {
     let until = begun + Duration::from_secs(60);
     let source = Sealed::open(&parent, "model", &DataKey::new(&KEY), pins, until)?;
     let loaded = Model::load_from(source, pins, Tokenizer::from_json)?;
-    ready(loaded.model, &loaded.side_result?)?;
+    build_engine(loaded.model, &loaded.side_result?)?;
     Ok(begun.elapsed())
 }
 
@@ -86,7 +86,7 @@ const PATIENCE: Timeouts = Timeouts {
     least_rate: 1,
 };
 
-/// Time of the fetch, of the decryption, and of all.
+/// Durations of the fetch, of the decryption, and of everything.
 fn fetched_whole(host: &Host, pins: &Manifest) -> Result<(Duration, Duration, Duration)> {
     let begun = Instant::now();
     let mut stream = TcpStream::connect(host.address)?;
@@ -111,23 +111,23 @@ fn fetched_whole(host: &Host, pins: &Manifest) -> Result<(Duration, Duration, Du
     }
     let decrypted = begun.elapsed();
     pieces.reverse();
-    let model = Model::load_from(Whole(pieces), pins, |_, _| ())?.model;
+    let model = Model::load_from(DecryptedPieces(pieces), pins, |_, _| ())?.model;
     let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
-    ready(model, &tokenizer)?;
+    build_engine(model, &tokenizer)?;
     Ok((fetched, decrypted - fetched, begun.elapsed()))
 }
 
-fn ready(model: Model, tokenizer: &Tokenizer) -> Result<()> {
+fn build_engine(model: Model, tokenizer: &Tokenizer) -> Result<()> {
     let shape = model.shape()?;
     let encoder = EngineChoice::Auto.build(shape, model.weights, Precision::F32, threads()?)?;
     std::hint::black_box((encoder.name(), tokenizer));
     Ok(())
 }
 
-/// Everything that was decrypted before, last piece first.
-struct Whole(Vec<Piece>);
+/// Pieces that were decrypted before, the last one first.
+struct DecryptedPieces(Vec<Piece>);
 
-impl Source for Whole {
+impl Source for DecryptedPieces {
     fn next(&mut self, _: Vec<u8>) -> Result<Option<Piece>, ModelError> {
         Ok(self.0.pop())
     }
@@ -137,7 +137,7 @@ impl Source for Whole {
     }
 }
 
-/// Serves one container at a speed.
+/// Serves one container at a set speed.
 struct Host {
     address: SocketAddr,
     speed: Arc<AtomicU64>,
@@ -151,7 +151,7 @@ impl Host {
         let current = Arc::clone(&speed);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // A client that is gone has its bytes.
+                // A client disconnects once it has all bytes.
                 let _ = serve(stream, &container, current.load(Ordering::Relaxed));
             }
         });
@@ -176,7 +176,7 @@ fn serve(mut stream: TcpStream, container: &[u8], megabytes: u64) -> Result<()> 
     for part in container.chunks(256 << 10) {
         stream.write_all(part)?;
         sent += part.len() as u64;
-        // Megabytes a second are bytes a microsecond.
+        // Megabytes per second are bytes per microsecond.
         if let Some(due) = sent.checked_div(megabytes) {
             std::thread::sleep(Duration::from_micros(due).saturating_sub(begun.elapsed()));
         }

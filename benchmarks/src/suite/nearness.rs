@@ -1,14 +1,14 @@
-//! How near embeddings come to those of a reference.
+//! Similarity of embeddings to those of a reference.
 
 use anyhow::{Result, ensure};
 
 use super::Run;
 use crate::record::{Parameter, Unit};
 
-/// Over all texts so far.
+/// Similarity over all texts so far.
 pub(super) struct Nearness {
     least_cosine: f64,
-    /// Of any component.
+    /// Largest difference of a component.
     pub(super) largest_difference: f64,
 }
 
@@ -20,7 +20,7 @@ impl Nearness {
         }
     }
 
-    /// Takes in one embedding; returns its cosine.
+    /// Adds one embedding; returns its cosine.
     pub(super) fn add(&mut self, expected: &[f32], found: &[f32]) -> Result<f64> {
         ensure!(
             found.len() == expected.len(),

@@ -1,4 +1,4 @@
-//! Other implementations in the same run, turn by turn with ours.
+//! Other implementations in the same run, in turns with ours.
 
 use std::time::Duration;
 
@@ -9,20 +9,21 @@ use engine::fused::Isa;
 use super::contender::{Contender, Peers, in_turns_at_rest};
 use super::engine::{TOKENS, sequence};
 use super::nearness::cosine;
+use super::run::ContenderSample;
 use super::{Run, number, text};
 use crate::record::{Measurement, Parameter, Unit};
 
-/// Batches: how many sequences, and of how many tokens; 0 for a mixture from 9 to 70.
+/// Batches: number of sequences and their tokens; 0 for a mixture from 9 to 70.
 const BATCHES: [(usize, u32); 3] = [(8, 32), (8, 128), (32, 0)];
-/// How long the processor's peak is measured.
+/// Duration of the measurement of the processor's peak.
 const PEAK: Duration = Duration::from_millis(200);
-/// Least cosine between a peer's embedding and ours: below it they do not compute the same.
+/// Least cosine between a peer's embeddings and ours; below it they compute different functions.
 const SAME: f64 = 0.999;
 
-pub(super) fn turns(run: &mut Run) -> Result<()> {
+pub(super) fn compare(run: &mut Run) -> Result<()> {
     run.absent(
         "peers.text-embeddings-inference",
-        "not built: it is a server of its own workspace, not a crate; its CPU back ends are candle and ONNX Runtime, which are measured here",
+        "not built: it is a server with its own workspace, not a crate; its CPU back ends are candle and ONNX Runtime, which are measured here",
     );
     let peers = Peers::find()?;
     let most = run.options.threads;
@@ -49,8 +50,8 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// How near each contender's fastest repetition at this length came to the most that as many threads can do in f32.
-/// That is measured anew each time, because a host that is shared does not always give the same.
+/// Records how close each contender's fastest repetition at this length came to the f32 peak of as many threads. The peak is
+/// measured again each time, because a shared host's speed varies.
 fn of_peak(run: &mut Run, contenders: &[Contender], threads: usize, tokens: u32) {
     let Some(Contender::Ours(ours)) = contenders.first() else {
         return;
@@ -99,7 +100,7 @@ fn contenders(run: &mut Run, peers: &Peers, threads: usize) -> Result<Vec<Conten
     Ok(all)
 }
 
-/// A peer that computes something else would be no peer.
+/// Excludes peers that compute something else.
 fn same_embeddings(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
     let batch = [sequence(9), sequence(32)];
     let Some((ours, others)) = contenders.split_first_mut() else {
@@ -121,7 +122,7 @@ fn same_embeddings(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
         if !run
             .measurements
             .iter()
-            .any(|one| one.subject == "quality.cosine" && named(one, &name))
+            .any(|one| one.subject == "quality.cosine" && is_of_engine(one, &name))
         {
             let parameters = [("engine", text(&name)), ("against", text("ours"))];
             run.value("quality.cosine", &parameters, Unit::Ratio, least);
@@ -130,7 +131,7 @@ fn same_embeddings(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
     Ok(())
 }
 
-fn named(measurement: &Measurement, engine: &str) -> bool {
+fn is_of_engine(measurement: &Measurement, engine: &str) -> bool {
     measurement.parameters.get("engine") == Some(&Parameter::Text(engine.to_owned()))
 }
 
@@ -155,7 +156,7 @@ fn take_turns(
             ("tokens", number(tokens)),
             ("engine", text(contender.name())),
         ];
-        // Where the page's charts look for it; ours is measured there by itself.
+        // Where the page's charts look for it; ours is measured separately there.
         let alone = batch.len() == 1 && threads == run.options.threads;
         if alone && matches!(contender, Contender::Peer(_)) {
             run.times("inference.latency", &engine, &sample);
@@ -164,7 +165,10 @@ fn take_turns(
         if matches!(contender, Contender::Other(_)) {
             other = Some(rows.len());
         }
-        rows.push((vec![("engine", text(contender.name()))], sample));
+        rows.push(ContenderSample {
+            parameter: ("engine", text(contender.name())),
+            milliseconds: sample,
+        });
     }
     run.turns("peers.latency", &conditions, &rows);
     if let (Some(at), Some((_, figures))) = (other, &mut run.other) {

@@ -1,4 +1,4 @@
-//! What smaller weights gain and cost: each precision of the fused engine, turn by turn, and ONNX Runtime's int8.
+//! Time, memory and error of smaller weights: each precision of the fused engine in turns, and ONNX Runtime's int8.
 
 use anyhow::{Context, Result, ensure};
 use engine::{Encoder, Precision};
@@ -17,7 +17,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
         .map(|precision| Contender::ours(run, *precision, threads))
         .collect::<Result<Vec<_>>>()?;
     contenders.extend(Peers::find()?.start(run, "onnxruntime-int8", threads));
-    near(run, &mut contenders)?;
+    record_cosines(run, &mut contenders)?;
     for tokens in TOKENS {
         let batch = [sequence(tokens)];
         let samples = in_turns_at_rest(run, &mut contenders, &batch, run.repetitions())?;
@@ -32,8 +32,8 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// How near each contender stays to the first, which is f32.
-fn near(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
+/// Records how close each contender stays to the first, which computes in f32.
+fn record_cosines(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
     let tokenizer = tokenizer(run)?;
     let texts = texts(run);
     let mut rows = vec![Vec::new(); contenders.len()];
@@ -61,7 +61,7 @@ fn near(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
         let promised = weights.precision().least_cosine();
         ensure!(
             least >= promised,
-            "{} is said to stay within a cosine of {promised}, and came to {least}",
+            "{} promises a cosine of {promised}, measured {least}",
             encoder.name(),
         );
         let bytes = weights.bytes() as f64;

@@ -1,4 +1,4 @@
-//! Both engines beside sentence-transformers, text by text: the same tokens, and embeddings as near as rounding.
+//! Compares both engines with sentence-transformers, text by text: the same tokens, and embeddings equal up to rounding.
 
 use anyhow::{Result, ensure};
 
@@ -9,13 +9,13 @@ use super::texts::texts;
 use super::{Run, number, text};
 
 const AGAINST: &str = "sentence-transformers";
-/// Least cosine that is still the same model.
+/// Least cosine for embeddings of the same model.
 const SAME: f64 = 0.99999;
-/// Most that a component may differ by.
+/// Largest allowed difference of a component.
 const NEAR: f64 = 2e-6;
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
-    // One thread: what it computes is the same for any number.
+    // One thread is enough: the result does not depend on their number.
     let Some(Contender::Peer(mut reference)) = Peers::find()?.start(run, AGAINST, 1) else {
         return Ok(());
     };
@@ -29,7 +29,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
             ours == ids,
             "{text:?}: {AGAINST} reads {ids:?}, we {ours:?}"
         );
-        // Alone, so that no padding is involved.
+        // One text at a time, so that no padding is involved.
         let row = reference.rows(std::slice::from_ref(&ids))?.concat();
         pairs.push((ids, row));
     }

@@ -1,4 +1,4 @@
-//! Everything cryptographic that surrounds one request, on both sides, without network and model.
+//! The cryptography of one request, on both sides, without network and model.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,6 @@ use attestation::{
     Appraisal, Freshness, HashScheme, Kem, Policy, SecurityMode, VerifiedAttestation,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
-use transports::attested_channel::{NOW, contents, manifest, policy};
 use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::begin;
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
@@ -16,13 +15,14 @@ use protocol::receipt::{Expectations, Measurements, Platform, ReceiptClaims, Rec
 use protocol::terms::{self, Terms};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
+use transports::attested_channel::{NOW, contents, manifest, policy};
 
 use super::client::json;
 use super::{Run, number, text};
 
 const NONCE: [u8; 32] = [0x77; 32];
 
-/// An enclave's keys and evidence, without servers around them.
+/// An enclave's keys and evidence, without servers.
 pub(crate) struct Enclave {
     gateway: GatewayKeys,
     signer: ReceiptSigner,
@@ -35,17 +35,17 @@ pub(crate) struct Enclave {
 }
 
 impl Enclave {
-    /// One that offers the same keys as the service that ships.
+    /// An enclave with the same keys as the released service.
     pub(crate) fn start() -> Result<Self> {
         Self::with_chain_of(forge::GENUINE_CHAIN)
     }
 
-    /// As [`start`](Self::start), with so many certificates in its document's chain, the root included.
+    /// Like [`start`](Self::start), with `certificates` in its document's chain, root included.
     pub(super) fn with_chain_of(certificates: u8) -> Result<Self> {
         Self::new(|_| true, certificates)
     }
 
-    /// One that offers only some of its keys.
+    /// An enclave that offers only some of its keys.
     fn offering(offered: impl Fn(Kem) -> bool) -> Result<Self> {
         Self::new(offered, forge::GENUINE_CHAIN)
     }
@@ -79,7 +79,7 @@ impl Enclave {
         })
     }
 
-    /// Verifies the attestation document, every signature computed.
+    /// Verifies the attestation document, computing every signature.
     pub(crate) fn verify(&self) -> Result<VerifiedAttestation> {
         let freshness = Freshness::Live {
             nonce: &NONCE,
@@ -93,7 +93,7 @@ impl Enclave {
             .with_context(|| format!("our own document was refused: {:?}", report.code))
     }
 
-    /// Opens, signs, seals: the enclave's side.
+    /// The enclave's side: opens the request, signs a receipt, seals the answer.
     fn answer(&mut self, sealed: &[u8], content: &[u8]) -> Result<Vec<u8>> {
         let (opened, sealer) = self.gateway.open(sealed)?;
         let request = InnerRequest::decode(&opened.inner)?;
@@ -158,12 +158,12 @@ impl Enclave {
         })
     }
 
-    /// Signs a receipt and checks it against everything that the attestation lays down.
+    /// Signs a receipt and checks it against the attestation.
     pub(crate) fn receipt(&self, attested: &VerifiedAttestation) -> Result<()> {
-        accepted(&self.sign(attested), attested)
+        check_receipt(&self.sign(attested), attested)
     }
 
-    /// One request from its text to the opened answer, both sides.
+    /// One request from text to opened answer, both sides.
     pub(crate) fn exchange(&mut self, attested: &VerifiedAttestation, turn: u64) -> Result<()> {
         let mut rng = ChaCha20Rng::seed_from_u64(1_000 + turn);
         let (sealed, pending) = begin(attested, question(), NOW, &mut rng)?;
@@ -177,7 +177,7 @@ impl Enclave {
     }
 }
 
-/// 384 numbers in base64: what an embedding of one text carries.
+/// Size of an answer with one embedding: 384 numbers in base64.
 const ANSWER: usize = 2_200;
 
 /// One sentence to embed.
@@ -186,7 +186,7 @@ fn question() -> InnerRequest {
     json("POST", "/v1/embeddings", content.to_vec())
 }
 
-fn accepted(receipt: &[u8], attested: &VerifiedAttestation) -> Result<()> {
+fn check_receipt(receipt: &[u8], attested: &VerifiedAttestation) -> Result<()> {
     let (report, claims) = protocol::receipt::verify(receipt, &Expectations::of(attested), None);
     claims.with_context(|| format!("our own receipt was refused: {:?}", report.code))?;
     Ok(())
@@ -194,7 +194,7 @@ fn accepted(receipt: &[u8], attested: &VerifiedAttestation) -> Result<()> {
 
 pub(super) fn cryptography(run: &mut Run) -> Result<()> {
     for (name, kem) in [("X-Wing", Kem::XWing), ("X25519", Kem::X25519)] {
-        // The manifest names an X25519 key in any case: the document binds it.
+        // The manifest always names an X25519 key, because the document binds it.
         let mut enclave = Enclave::offering(|offered| offered == kem || offered == Kem::X25519)?;
         let attested = enclave.verify()?;
         let content = vec![b'x'; ANSWER];
@@ -214,7 +214,7 @@ pub(super) fn cryptography(run: &mut Run) -> Result<()> {
     run.time("crypto.receipt_sign", &[], || Ok(enclave.sign(&attested)))?;
     let receipt = enclave.sign(&attested);
     run.time("crypto.receipt_verify", &[], || {
-        accepted(&receipt, &attested)
+        check_receipt(&receipt, &attested)
     })?;
     let mut rng = ChaCha20Rng::seed_from_u64(4);
     let keys = [("keys", text("X25519 and X-Wing, made new"))];

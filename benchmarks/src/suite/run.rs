@@ -1,4 +1,4 @@
-//! A run under way, and how figures are added to it.
+//! The state of a run, and functions that add figures to it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use super::Benchmark;
 use crate::record::{Absent, Measurement, Parameter, Peer, Statistics, Turns, Unit};
 use crate::statistics;
 
-/// What is asked for.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// A tenth of the repetitions and the small sizes alone.
+    /// A tenth of the repetitions, small sizes only.
     pub quick: bool,
     /// Folder of the model.
     pub model: PathBuf,
-    /// Threads that compute.
+    /// Compute threads.
     pub threads: usize,
-    /// Another build of this program, to take turns with.
+    /// Another build of this program to measure in turns.
     pub other: Option<PathBuf>,
-    /// Build and run what the channel is compared with.
+    /// Whether to build and run the contenders of the channel.
     pub contenders: bool,
 }
 
-/// A run under way: what was asked for, and what came out so far.
+/// The options and results of a run in progress.
 pub struct Run {
-    /// What was asked for.
+    /// Options of the run.
     pub options: Options,
     /// Figures.
     pub measurements: Vec<Measurement>,
-    /// What could not be measured.
+    /// Benchmarks and subjects that could not be measured.
     pub absent: Vec<Absent>,
     /// Implementations that took turns with ours.
     pub peers: Vec<Peer>,
@@ -44,7 +44,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Nothing measured yet.
+    /// An empty run.
     pub fn new(options: Options) -> Self {
         Self {
             options,
@@ -58,17 +58,17 @@ impl Run {
         }
     }
 
-    /// Repetitions that are measured: 100, or 10 of a quick run.
+    /// Measured repetitions: 100, or 10 in a quick run.
     pub fn repetitions(&self) -> u64 {
         if self.options.quick { 10 } else { 100 }
     }
 
-    /// Repetitions before them that are thrown away.
+    /// Warm-up repetitions, which are discarded.
     pub fn warmups(&self) -> u64 {
         3
     }
 
-    /// Pairs of a phase without something and one with it, and how long a phase is.
+    /// Number of pairs of phases, with and without the measured condition, and the duration of a phase.
     pub(super) fn phases(&self) -> (usize, Duration) {
         match self.options.quick {
             true => (1, Duration::from_secs(2)),
@@ -76,10 +76,10 @@ impl Run {
         }
     }
 
-    /// Runs `benchmarks`, telling `progress` before each: its name and the estimate of what is left; and `finished`
-    /// after each, so that nothing measured is lost when the run is broken off.
+    /// Runs `benchmarks`. Calls `progress` before each with its name and the estimated remaining time, and `finished` after each,
+    /// so that an interrupted run loses no results.
     ///
-    /// A benchmark that fails is absent with the reason, and the others go on.
+    /// A benchmark that fails is recorded as absent with the reason, and the run continues.
     pub fn all(
         &mut self,
         benchmarks: &[&'static Benchmark],
@@ -94,7 +94,7 @@ impl Run {
             .iter()
             .map(|benchmark| estimate(benchmark))
             .collect();
-        // Machines differ: the estimate is corrected by how long the benchmarks so far took.
+        // Machines differ, so the estimate is scaled by the durations so far.
         let (begun, mut expected) = (Instant::now(), 0u64);
         for (index, benchmark) in benchmarks.iter().enumerate() {
             let left: u64 = seconds[index..].iter().sum();
@@ -123,14 +123,14 @@ impl Run {
         });
     }
 
-    /// What was found; where there was a fault, the record says why there is no `subject`.
+    /// Returns the value, or records the error as the reason why `subject` is absent.
     pub(super) fn or_absent<T>(&mut self, subject: &str, found: Result<T>) -> Option<T> {
         found
             .map_err(|error| self.absent(subject, &format!("not measured: {error:#}")))
             .ok()
     }
 
-    /// Milliseconds of repetitions of `work`, as a measurement.
+    /// Adds the milliseconds of repetitions of `work` as a measurement.
     pub(super) fn time<T>(
         &mut self,
         subject: &str,
@@ -153,7 +153,7 @@ impl Run {
             .push(Measurement::new(subject, parameters, unit, statistics));
     }
 
-    /// What repetitions came to.
+    /// Adds the statistics of repetitions.
     pub(super) fn sample(
         &mut self,
         subject: &str,
@@ -164,7 +164,7 @@ impl Run {
         self.add(subject, parameters, unit, statistics::of(sample));
     }
 
-    /// Milliseconds of repetitions.
+    /// Adds the milliseconds of repetitions.
     pub(super) fn times(
         &mut self,
         subject: &str,
@@ -174,30 +174,34 @@ impl Run {
         self.sample(subject, parameters, Unit::Milliseconds, sample);
     }
 
-    /// Figures of implementations that took turns, each with its own parameters.
+    /// Adds figures of implementations that took turns, each with its own parameter.
     pub(super) fn turns(
         &mut self,
         subject: &str,
         conditions: &[(&str, Parameter)],
-        samples: &[Sample<'_>],
+        samples: &[ContenderSample<'_>],
     ) {
         let mut id = format!("{} {} {subject}", self.begun, self.current);
         for (name, value) in conditions {
             id = format!("{id} {name} {value}");
         }
-        for (own, sample) in samples {
-            let parameters: Vec<_> = conditions.iter().chain(own).cloned().collect();
-            self.times(subject, &parameters, sample);
+        for ContenderSample {
+            parameter,
+            milliseconds,
+        } in samples
+        {
+            let parameters: Vec<_> = conditions.iter().chain([parameter]).cloned().collect();
+            self.times(subject, &parameters, milliseconds);
             if let Some(added) = self.measurements.last_mut() {
                 added.turns = Some(Turns {
                     id: id.clone(),
-                    sample: sample.clone(),
+                    sample: milliseconds.clone(),
                 });
             }
         }
     }
 
-    /// What repetitions over `bytes` come to, by their mean.
+    /// Adds the throughput of repetitions over `bytes`, from their mean.
     pub(super) fn throughput(
         &mut self,
         subject: &str,
@@ -222,7 +226,7 @@ impl Run {
         self.add(subject, parameters, unit, Statistics::of_one(value));
     }
 
-    /// Several figures under the same conditions.
+    /// Adds several figures with the same conditions.
     pub(super) fn values(
         &mut self,
         parameters: &[(&str, Parameter)],
@@ -234,16 +238,21 @@ impl Run {
     }
 }
 
-/// One implementation's repetitions, and the parameters that are its own.
-pub(super) type Sample<'a> = (Vec<(&'a str, Parameter)>, Vec<f64>);
+/// The repetitions of one implementation that took turns with others.
+pub(super) struct ContenderSample<'a> {
+    /// The parameter that distinguishes it from the others.
+    pub(super) parameter: (&'a str, Parameter),
+    /// One duration per repetition.
+    pub(super) milliseconds: Vec<f64>,
+}
 
-/// Tells this run from every other one.
+/// An identifier of this run.
 fn unique() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     format!("{:x}", since.unwrap_or_default().as_nanos())
 }
 
-/// Every caller `each` times, all at once: calls a second, and milliseconds of each.
+/// Calls every function `each` times, all concurrently; returns calls per second, and milliseconds of each call.
 pub(super) fn at_once<F: FnMut() -> Result<()> + Send>(
     callers: Vec<F>,
     each: u64,

@@ -1,5 +1,4 @@
-//! Round trips over the sockets that stand in for vsock where there is none, and over the vsock of an emulated enclave where one
-//! is named.
+//! Round trips over the sockets that replace vsock, and over the vsock of an emulated enclave if one is configured.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,10 +9,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::{Run, number, text};
 
-/// Names the echo of a booted `enclave-probe`: the emulator's socket, a colon, and the port, 5006.
+/// Environment variable with the echo service of a booted `enclave-probe`: the emulator's socket, a colon, and the port, 5006.
 const ECHO: &str = "CLEARSEAL_ENCLAVE_ECHO";
 
-/// Payloads of the reports.
+/// Payload sizes of the reports.
 const SIZES: [usize; 4] = [64, 1 << 10, 1 << 16, 1 << 20];
 
 pub(super) fn round_trips(run: &mut Run) -> Result<()> {
@@ -26,8 +25,8 @@ pub(super) fn round_trips(run: &mut Run) -> Result<()> {
     far.set_nodelay(true)?;
     through(run, "tcp", near, echo(far))?;
     match std::env::var(ECHO) {
-        // Host and guest share the processors, and the guest's instructions are interpreted: its name keeps these figures
-        // away from the reports' vsock.
+        // Host and guest share the processors, and the guest's instructions are interpreted; the name keeps these figures apart
+        // from the reports' vsock.
         Ok(at) => through(run, "vsock, emulated", enclave(&at)?, None),
         Err(_) => {
             run.absent(
@@ -39,7 +38,7 @@ pub(super) fn round_trips(run: &mut Run) -> Result<()> {
     }
 }
 
-/// A connection through the emulator's socket, as a parent makes it.
+/// Connects through the emulator's socket, as a parent instance would.
 fn enclave(at: &str) -> Result<UnixStream> {
     let (socket, port) = at
         .rsplit_once(':')
@@ -48,7 +47,7 @@ fn enclave(at: &str) -> Result<UnixStream> {
         UnixStream::connect(socket).with_context(|| format!("nothing answers at {socket}"))?;
     stream.write_all(format!("CONNECT {port}\n").as_bytes())?;
     let mut answer = String::new();
-    // The other side is silent after its line, so no byte of a payload is lost in the buffer.
+    // The enclave sends nothing after its line, so no byte of a payload is lost in the buffer.
     BufReader::new(&stream).read_line(&mut answer)?;
     ensure!(answer.starts_with("OK "), "the enclave has no echo there");
     Ok(stream)
@@ -56,7 +55,7 @@ fn enclave(at: &str) -> Result<UnixStream> {
 
 type Echo = JoinHandle<std::io::Result<()>>;
 
-/// The other side: sends back what it gets, and ends when the near side is dropped.
+/// The peer: echoes what it receives, until the near side is dropped.
 fn echo<S: Read + Write + Send + 'static>(mut far: S) -> Option<Echo> {
     let echo = std::thread::spawn(move || -> std::io::Result<()> {
         let mut header = [0; 8];
@@ -88,7 +87,7 @@ fn through<S: Read + Write>(
             near.read_exact(&mut back).context("the echo ended")
         })?;
         if size == 1 << 20 {
-            // As the reports count an upload: its bytes over the whole round trip.
+            // Counted like uploads in the reports: the bytes sent over the whole round trip.
             let upload = ("direction", text("upload"));
             let both = ("pattern", text("round trip, both ways"));
             for (parameter, bytes) in [(upload, size), (both, 2 * size)] {

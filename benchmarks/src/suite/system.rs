@@ -1,4 +1,4 @@
-//! The servers as they ship, for one run: a simulated NSM, sockets instead of vsock, a folder of their own.
+//! The released servers for one run: with a simulated NSM, sockets instead of vsock, and a temporary folder.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
@@ -13,16 +13,16 @@ use ureq::http::Response;
 
 use super::Run;
 use crate::machine::{self, Usage};
-use crate::peer::last_words;
+use crate::peer::last_line;
 
 /// Both servers. Dropping them ends them.
 pub(super) struct System {
     enclave: Server,
     proxy: Server,
-    /// Where clients reach the proxy.
+    /// Address of the proxy.
     pub(super) address: SocketAddr,
     pub(super) url: String,
-    /// Holds the socket between them.
+    /// Contains the socket between the servers.
     _folder: TempDir,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts `command`; all that it says goes to the file `log`, by whose name it is called.
+    /// Starts `command`; its output goes to the file `log`, whose name also names the server.
     pub(super) fn start(command: &mut Command, log: PathBuf) -> Result<Self> {
         let file = File::create(&log)?;
         let child = command
@@ -45,29 +45,29 @@ impl Server {
         Ok(Self { child, log })
     }
 
-    /// What it used so far, if the kernel tells.
+    /// Resources used so far, if the kernel reports them.
     pub(super) fn usage(&self) -> Option<Usage> {
         machine::usage(self.child.id())
     }
 
-    /// An error with its last words, where it has ended by itself.
+    /// Fails with the last line of its log if it has ended.
     fn must_run(&mut self) -> Result<()> {
         if self.child.try_wait()?.is_some() {
             let name = self.log.file_stem().unwrap_or_default().display();
-            bail!("the {name} ended: {}", last_words(&self.log));
+            bail!("the {name} ended: {}", last_line(&self.log));
         }
         Ok(())
     }
 }
 
-/// A folder that goes when it is dropped, and whose name says whose it is where a run was broken off.
+/// A temporary folder, removed when dropped. Its name states its origin in case an interrupted run leaves it behind.
 pub(super) fn scratch() -> Result<TempDir> {
     Ok(tempfile::Builder::new()
         .prefix("clearseal-bench-")
         .tempdir()?)
 }
 
-/// The first answer of `url`, asked again after each `pause`. Fails where one of `servers` has ended.
+/// Polls `url` every `pause` until it answers. Fails if one of `servers` has ended.
 pub(super) fn ready<const N: usize>(
     url: &str,
     pause: Duration,
@@ -103,7 +103,7 @@ impl System {
         Self::start_with(run, programs, &[])
     }
 
-    /// The same, with further arguments of the proxy.
+    /// Like `start`, with further arguments for the proxy.
     pub(super) fn start_with(run: &Run, programs: &Path, proxy_arguments: &[&str]) -> Result<Self> {
         let folder = scratch()?;
         let within = |name| folder.path().join(name);
@@ -136,39 +136,39 @@ impl System {
         Ok(system)
     }
 
-    /// What each server holds now, MiB.
+    /// Resident memory of each server, MiB.
     pub(super) fn resident(&self) -> [f64; 2] {
         [&self.enclave, &self.proxy]
             .map(|server| machine::resident(server.child.id()).unwrap_or_default())
     }
 
-    /// What each server used so far.
+    /// Resources used by each server so far.
     pub(super) fn usage(&self) -> [Usage; 2] {
         [&self.enclave, &self.proxy].map(|server| server.usage().unwrap_or_default())
     }
 }
 
-/// An address with a port that is free now; whoever is told it takes it at once.
+/// An address with a port that is currently free; use it at once.
 pub(super) fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// What is started beside this program.
+/// Programs of the same build that the suites start.
 const PROGRAMS: [&str; 3] = ["enclave-server", "host-proxy", "kms-simulator"];
 
-/// Folder with the servers and the simulated KMS; where there are none, the record says why there is no `subject`.
+/// Folder with the servers and the simulated KMS. If there are none, the record states why `subject` is absent.
 pub(super) fn programs(run: &mut Run, subject: &str) -> Option<PathBuf> {
     run.or_absent(subject, find_programs())
 }
 
-/// Where this program lies, so that all are of one build. They are built if they can be.
+/// Folder of this program, so that all programs are of one build. Builds them if possible.
 fn find_programs() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("CLEARSEAL_BIN_DIR").filter(|value| !value.is_empty()) {
         return Ok(folder.into());
     }
     let folder = std::env::current_exe()?
         .parent()
-        .context("this program lies nowhere")?
+        .context("this program has no parent folder")?
         .to_path_buf();
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
@@ -183,7 +183,7 @@ fn find_programs() -> Result<PathBuf> {
     match built {
         Ok(status) if status.success() && there => Ok(folder),
         _ => bail!(
-            "the servers could not be built beside this program; CLEARSEAL_BIN_DIR names a folder that has them"
+            "the servers could not be built next to this program; CLEARSEAL_BIN_DIR names a folder that has them"
         ),
     }
 }

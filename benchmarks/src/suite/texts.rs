@@ -1,4 +1,4 @@
-//! Texts that embeddings are compared over: a thousand of every script, or some of them in a quick run.
+//! Texts for comparing embeddings: a thousand in many scripts, fewer in a quick run.
 
 use anyhow::{Result, ensure};
 use engine::Tokenizer;
@@ -12,11 +12,11 @@ const COUNT: usize = 1000;
 
 pub(super) fn texts(run: &Run) -> Vec<String> {
     let step = if run.options.quick { 10 } else { 1 };
-    // Evenly from all of them: they come sorted by kind.
+    // Evenly spaced, because they are sorted by kind.
     every::texts(COUNT).into_iter().step_by(step).collect()
 }
 
-/// A text of exactly `tokens` tokens, the two special ones included.
+/// A text of exactly `tokens` tokens, including both special tokens.
 pub(super) fn text_of(words: &Tokenizer, tokens: usize) -> Result<String> {
     const WORDS: [&str; 8] = ["the", "city", "of", "light", "was", "built", "by", "people"];
     let sentence = WORDS

@@ -1,9 +1,10 @@
-//! Text to tokens: what the service does, turn by turn with the `tokenizers` library alone.
+//! Tokenization by the service, in turns with the `tokenizers` library alone.
 
 use anyhow::{Result, anyhow, ensure};
 use engine::Tokenizer;
 
 use super::engine::load;
+use super::run::ContenderSample;
 use super::texts::{text_of, texts};
 use super::{Run, number, text};
 use crate::statistics::{elapsed, in_turns};
@@ -13,7 +14,7 @@ mod library;
 
 type Encode<'a> = dyn Fn(&str) -> Result<Vec<u32>> + 'a;
 
-pub(super) fn turns(run: &mut Run) -> Result<()> {
+pub(super) fn compare(run: &mut Run) -> Result<()> {
     let model = load(run)?;
     let ours = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
     let library = library::word_pieces(&model.tokenizer, model.max_tokens);
@@ -48,7 +49,10 @@ pub(super) fn turns(run: &mut Run) -> Result<()> {
         let rows: Vec<_> = contenders
             .iter()
             .zip(samples)
-            .map(|((name, _), sample)| (vec![("tokenizer", text(name))], sample))
+            .map(|((name, _), milliseconds)| ContenderSample {
+                parameter: ("tokenizer", text(name)),
+                milliseconds,
+            })
             .collect();
         run.turns("request.tokenization", &[condition], &rows);
     }

@@ -1,10 +1,10 @@
-//! The attested channel in turns with bare framing and, where they are asked for, with TLS 1.3, Noise and the published transport.
+//! The attested channel in turns with bare framing and, on request, with TLS 1.3, Noise and the published transport.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use lanes::{Contest, Outcome, Series, Value};
+use transports::{Outcome, Repetitions, Series, Value};
 
 use super::Run;
 use crate::record::{Measurement, Parameter, Peer, Turns, Unit};
@@ -12,20 +12,25 @@ use crate::statistics;
 
 mod derived;
 
-pub(super) fn contest(run: &mut Run) -> Result<()> {
-    let contest = Contest {
-        repetitions: usize::try_from(run.repetitions())?,
+pub(super) fn compare(run: &mut Run) -> Result<()> {
+    let repetitions = Repetitions {
+        counted: usize::try_from(run.repetitions())?,
         warmups: usize::try_from(run.warmups())?,
     };
     let others = match run.options.contenders {
-        true => contenders(contest),
+        true => contenders(repetitions),
         false => Err(anyhow!(
-            "TLS 1.3, Noise and the published transport take part with --contenders, which compiles C"
+            "TLS 1.3, Noise and the published transport need --contenders, which compiles C code"
         )),
     };
     let outcome = match run.or_absent("transport.contenders", others) {
         Some(outcome) => outcome,
-        None => lanes::run(contest, &mut lanes::own()?, Vec::new(), |_| {})?,
+        None => transports::run(
+            repetitions,
+            &mut transports::own_contenders()?,
+            Vec::new(),
+            |_| {},
+        )?,
     };
     run.absent(
         "transport.vsock",
@@ -44,8 +49,8 @@ pub(super) fn contest(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// Everybody in one process, which is built first: it has a lock and compiled C of its own (`benchmarks/transport`).
-fn contenders(contest: Contest) -> Result<Outcome> {
+/// Runs all contenders in one process, which is built first: `benchmarks/transport` has a separate lock file and compiles C code.
+fn contenders(repetitions: Repetitions) -> Result<Outcome> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -54,16 +59,16 @@ fn contenders(contest: Contest) -> Result<Outcome> {
         .arg("--target-dir")
         .arg(folder.join("../target/contenders"))
         .arg("--")
-        .args([contest.repetitions, contest.warmups].map(|number| number.to_string()))
+        .args([repetitions.counted, repetitions.warmups].map(|number| number.to_string()))
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo")?;
     ensure!(
         output.status.success(),
-        "the contest ended with {}",
+        "the comparison ended with {}",
         output.status
     );
-    serde_json::from_slice(&output.stdout).context("the contest's outcome is not readable")
+    serde_json::from_slice(&output.stdout).context("the comparison's output is not valid JSON")
 }
 
 fn measurement(run: &str, series: Series) -> Measurement {

@@ -1,18 +1,18 @@
-//! Sealed requests through both servers, turn by turn with the bare engine in this process.
+//! Sealed requests through both servers, in turns with the bare engine in this process.
 //!
-//! The servers are the programs that ship, from the same build, with a simulated NSM and sockets instead of vsock. A
-//! request is timed from the moment a client has its text to the moment it holds the opened answer with a checked
-//! receipt: tokenizing, sealing, both HTTP hops, inference, receipt and opening are all in it. The bare engine gets the
-//! tokens of the same text.
+//! The servers are the released programs of the same build, with a simulated NSM and sockets instead of vsock. A request is timed
+//! from the text to the opened answer with a checked receipt, so it includes tokenization, sealing, both HTTP hops, inference,
+//! receipt and opening. The bare engine gets the tokens of the same text.
 //!
-//! Beside it stand a client that encapsulated its key ahead, as the page does while it has nothing else to do, and a sealed
-//! request that needs no inference: what sealing, HTTP and waking threads take.
+//! Two further clients run in turns: one that encapsulated its key ahead of time, as the page does while idle, and one with a
+//! sealed request that needs no inference, which measures sealing, HTTP and thread wake-ups.
 
 use anyhow::{Context, Result};
 use engine::Encoder;
 
 use super::client::Client;
 use super::engine::{encoders, sequence, tokenizer};
+use super::run::ContenderSample;
 use super::system::{System, programs};
 use super::texts::text_of;
 use super::{Run, at_once, number, text};
@@ -21,7 +21,7 @@ use crate::peer::{Peer, time};
 use crate::record::{Statistics, Unit};
 use crate::statistics::{self, elapsed, paired};
 
-/// The reports' sentence and their padded length.
+/// The reports' sentence, and their padded length.
 const TOKENS: [usize; 2] = [9, 128];
 const CLIENTS: [usize; 4] = [1, 2, 4, 8];
 
@@ -44,7 +44,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     for tokens in TOKENS {
         let sentence = text_of(&words, tokens)?;
         let ids = words.encode(&sentence)?.ids;
-        alone(run, &*engine, &system, &mut client, &sentence, &ids)?;
+        single_client(run, &*engine, &system, &mut client, &sentence, &ids)?;
         if tokens == 128 {
             under_load(run, &*engine, &system, &sentence, &ids)?;
         }
@@ -57,11 +57,11 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// A client whose key encapsulation is not in the request's time.
+/// A client whose key encapsulation happens before the timed request.
 const AHEAD: &str = "sealed, its key encapsulated ahead";
 
-/// One client and the bare engine, a turn each.
-fn alone(
+/// One client and the bare engine, alternating.
+fn single_client(
     run: &mut Run,
     engine: &dyn Encoder,
     system: &System,
@@ -75,8 +75,8 @@ fn alone(
     let mut used = [Usage::default(); 2];
     let batch = [ids.to_vec()];
     for turn in 0..warmups + repetitions {
-        // Each follows another pass of the same engine, as in a client's loop: the other engine's weights have left the
-        // caches then, and the processor is up to speed.
+        // Each follows another pass of the same engine, as in a client's loop, because the other engine's pass evicts its weights
+        // from the caches.
         let one = time(engine, &batch)?;
         client.embed(sentence)?;
         let before = system.usage();
@@ -115,7 +115,10 @@ fn alone(
         (AHEAD, ahead),
         ("sealed, no inference", empty),
     ];
-    let rows = rows.map(|(path, sample)| (vec![("path", text(path))], sample));
+    let rows = rows.map(|(path, milliseconds)| ContenderSample {
+        parameter: ("path", text(path)),
+        milliseconds,
+    });
     run.turns("request.end_to_end", conditions, &rows);
     for (name, used) in System::NAMES.into_iter().zip(used) {
         let requests = repetitions as f64;
@@ -145,7 +148,7 @@ fn under_load(
             .map(|_| Client::attest(&system.url))
             .collect::<Result<Vec<_>>>()?;
         let (mut bare, mut sealed, mut latencies) = (Vec::new(), Vec::new(), Vec::new());
-        // One block of each to warm up.
+        // The first block of each is a warm-up.
         for block in 0..=blocks {
             let callers: Vec<_> = (0..count)
                 .map(|_| || engine.encode(&[ids]).map(|_| ()).map_err(Into::into))
@@ -182,13 +185,16 @@ fn under_load(
     Ok(())
 }
 
-/// What each server needed at most, and the enclave's over a process that holds the same engine and nothing else.
+/// Peak memory of each server, and that of the enclave's relative to a process with only the engine.
 fn memory(run: &mut Run, system: &System) -> Result<()> {
     let program = std::env::current_exe()?;
     let command = Peer::of_ours(&program, "fused", &run.options.model, run.options.threads);
     let mut bare = Peer::start(command, &program.with_file_name("benchmarks-bare.log"))?;
     bare.time(&[sequence(128)])?;
-    let bare = bare.usage().context("a process told no memory")?.peak_mib;
+    let bare = bare
+        .usage()
+        .context("the kernel reports no memory")?
+        .peak_mib;
     let [enclave, proxy] = system.usage().map(|usage| usage.peak_mib);
     for (process, peak) in [(ENCLAVE, enclave), (PROXY, proxy), (BARE, bare)] {
         let parameters = [("source", text("VmHWM")), ("process", text(process))];
@@ -207,5 +213,5 @@ fn memory(run: &mut Run, system: &System) -> Result<()> {
 
 const ENCLAVE: &str = "enclave-server, after the load";
 const PROXY: &str = "host-proxy, after the load";
-/// What stands for their bare metal.
+/// The counterpart of the reports' bare metal.
 const BARE: &str = "the engine alone, after one inference";

@@ -1,4 +1,4 @@
-//! Codecs and ciphers without a stream, in turns with those of the channel.
+//! Codecs and ciphers without a stream, in turns with the channel's.
 
 use std::hint::black_box;
 
@@ -9,8 +9,8 @@ use confidential_ml_transport::crypto::seal::SealingContext;
 use confidential_ml_transport::frame::Frame;
 use confidential_ml_transport::frame::codec::FrameCodec;
 use confidential_ml_transport::frame::tensor::{DType, OwnedTensor, TensorRef};
-use lanes::{Work, repeat};
 use tokio_util::codec::{Decoder, Encoder};
+use transports::{Operation, repeat};
 
 use crate::published;
 
@@ -18,12 +18,12 @@ use crate::published;
 const FRAME: usize = 4_096;
 const SHAPE: [u32; 2] = [128, 768];
 
-pub fn works() -> Result<Vec<Work>> {
+pub fn operations() -> Result<Vec<Operation>> {
     let payload = Bytes::from(vec![0xab; FRAME]);
     let encoded = encode(&payload, BytesMut::new())?.freeze();
     let (one, two) = (payload.clone(), payload);
     let codec = "published frame, no cipher";
-    let mut works = vec![
+    let mut operations = vec![
         repeat("encode", codec, FRAME, move || {
             black_box(encode(&one, BytesMut::with_capacity(FRAME + 13))?);
             Ok(())
@@ -36,11 +36,13 @@ pub fn works() -> Result<Vec<Work>> {
         }),
         tensor()?,
     ];
-    for work in &mut works {
-        work.parameters.push(("engine", published::NAME.into()));
+    for operation in &mut operations {
+        operation
+            .parameters
+            .push(("engine", published::NAME.into()));
     }
-    works.extend(ciphers()?);
-    Ok(works)
+    operations.extend(ciphers()?);
+    Ok(operations)
 }
 
 fn encode(payload: &Bytes, mut into: BytesMut) -> Result<BytesMut> {
@@ -54,7 +56,7 @@ fn decode(mut bytes: BytesMut) -> Result<()> {
     Ok(())
 }
 
-fn tensor() -> Result<Work> {
+fn tensor() -> Result<Operation> {
     let data = vec![0; SHAPE.iter().product::<u32>() as usize * 4];
     let bytes = data.len();
     let mut encoded = BytesMut::new();
@@ -73,19 +75,20 @@ fn tensor() -> Result<Work> {
     }))
 }
 
-/// AEADs alone, as each contender uses them: those of TLS in place, the published one into a new vector.
-fn ciphers() -> Result<Vec<Work>> {
-    let work =
-        |engine: &'static str, cipher: &'static str, once: Box<dyn FnMut() -> Result<()>>| Work {
-            subject: "crypto.aead_seal",
-            parameters: vec![
-                ("engine", engine.into()),
-                ("cipher", cipher.into()),
-                ("payload_bytes", FRAME.into()),
-            ],
-            times: 200,
-            once,
-        };
+/// AEADs alone, as each contender uses them: in place for TLS, into a new vector for the published transport.
+fn ciphers() -> Result<Vec<Operation>> {
+    let operation = |engine: &'static str,
+                     cipher: &'static str,
+                     run: Box<dyn FnMut() -> Result<()>>| Operation {
+        subject: "crypto.aead_seal",
+        parameters: vec![
+            ("engine", engine.into()),
+            ("cipher", cipher.into()),
+            ("payload_bytes", FRAME.into()),
+        ],
+        iterations: 200,
+        run,
+    };
     let (aes, chacha) = ("AES-256-GCM", "ChaCha20-Poly1305");
     let mut sealing = SealingContext::new(&SymmetricKey::from([0x42; 32]), [0xaa; 32]);
     let plain = vec![0xbb; FRAME];
@@ -93,7 +96,7 @@ fn ciphers() -> Result<Vec<Work>> {
         black_box(sealing.seal(&plain, 2, 1)?);
         Ok(())
     };
-    let mut works = vec![work(published::NAME, chacha, Box::new(published))];
+    let mut operations = vec![operation(published::NAME, chacha, Box::new(published))];
     for (name, algorithm) in [
         (aes, &aws_lc_rs::aead::AES_256_GCM),
         (chacha, &aws_lc_rs::aead::CHACHA20_POLY1305),
@@ -102,14 +105,14 @@ fn ciphers() -> Result<Vec<Work>> {
         let key = UnboundKey::new(algorithm, &[5; 32]).map_err(|_| anyhow!("no key"))?;
         let key = LessSafeKey::new(key);
         let mut message = vec![1; FRAME];
-        let once = move || {
-            // Speed alone: nothing is sent.
+        let run = move || {
+            // A fixed nonce is safe here: nothing is sent.
             let nonce = Nonce::assume_unique_for_key([0; 12]);
             let tag = key.seal_in_place_separate_tag(nonce, Aad::from([0; 16]), &mut message);
             let _ = black_box(tag.map_err(|_| anyhow!("not sealed"))?);
             Ok(())
         };
-        works.push(work("aws-lc-rs", name, Box::new(once)));
+        operations.push(operation("aws-lc-rs", name, Box::new(run)));
     }
     for (name, algorithm) in [
         (aes, &ring::aead::AES_256_GCM),
@@ -119,13 +122,13 @@ fn ciphers() -> Result<Vec<Work>> {
         let key = UnboundKey::new(algorithm, &[5; 32]).map_err(|_| anyhow!("no key"))?;
         let key = LessSafeKey::new(key);
         let mut message = vec![1; FRAME];
-        let once = move || {
+        let run = move || {
             let nonce = Nonce::assume_unique_for_key([0; 12]);
             let tag = key.seal_in_place_separate_tag(nonce, Aad::from([0; 16]), &mut message);
             let _ = black_box(tag.map_err(|_| anyhow!("not sealed"))?);
             Ok(())
         };
-        works.push(work("ring", name, Box::new(once)));
+        operations.push(operation("ring", name, Box::new(run)));
     }
-    Ok(works)
+    Ok(operations)
 }

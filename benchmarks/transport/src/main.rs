@@ -1,7 +1,8 @@
-//! The attested channel beside TLS 1.3, Noise and the published transport: one process, the same streams and messages, in turns.
+//! Compares the attested channel with TLS 1.3, Noise and the published transport: one process, the same streams and messages, in
+//! turns.
 //!
-//! `npm run bench -- --only transport --contenders` builds and runs it; by itself it takes the number of repetitions, and
-//! prints an [`lanes::Outcome`] as JSON.
+//! `npm run bench -- --only transport --contenders` builds and runs it. Run directly, it takes the number of repetitions, and
+//! prints a [`transports::Outcome`] as JSON.
 
 #![forbid(unsafe_code)]
 
@@ -11,7 +12,7 @@ mod published;
 mod tls;
 
 use anyhow::{Context, Result};
-use lanes::{Contender, Contest, Lane};
+use transports::{Contender, Repetitions, SessionContender};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -22,42 +23,51 @@ fn main() -> Result<()> {
         Some(text) => text.parse().context("repetitions, then warm-ups"),
         None => Ok(otherwise),
     };
-    let contest = Contest {
-        repetitions: number(100)?,
+    let repetitions = Repetitions {
+        counted: number(100)?,
         warmups: number(3)?,
     };
-    let mut contenders = lanes::own()?;
+    let mut contenders = transports::own_contenders()?;
     let aws = || rustls::crypto::aws_lc_rs::default_provider();
     let self_signed = tls::Chain::SelfSigned;
     let others: [Box<dyn Contender>; 8] = [
-        Box::new(Lane::new(tls::Tls::new(tls::AWS, aws(), self_signed)?)),
-        Box::new(Lane::new(tls::Tls::new(
+        Box::new(SessionContender::new(tls::Tls::new(
+            tls::AWS,
+            aws(),
+            self_signed,
+        )?)),
+        Box::new(SessionContender::new(tls::Tls::new(
             tls::RING,
             rustls::crypto::ring::default_provider(),
             self_signed,
         )?)),
-        Box::new(Lane::new(tls::Tls::new(
+        Box::new(SessionContender::new(tls::Tls::new(
             tls::GRAVIOLA,
             rustls_graviola::default_provider(),
             self_signed,
         )?)),
-        Box::new(Lane::new(tls::Tls::new(
+        Box::new(SessionContender::new(tls::Tls::new(
             tls::AWS,
             aws(),
             tls::Chain::P384(1),
         )?)),
-        Box::new(Lane::new(tls::Tls::new(
+        Box::new(SessionContender::new(tls::Tls::new(
             tls::AWS,
             aws(),
             tls::Chain::P384(4),
         )?)),
-        Box::new(Lane::new(noise::Noise::new()?)),
-        Box::new(Lane::new(published::Published::mock())),
-        Box::new(Lane::new(published::Published::signed()?)),
+        Box::new(SessionContender::new(noise::Noise::new()?)),
+        Box::new(SessionContender::new(published::Published::mock())),
+        Box::new(SessionContender::new(published::Published::signed()?)),
     ];
     contenders.extend(others);
     let progress = |what: &str| eprintln!("{what}");
-    let mut outcome = lanes::run(contest, &mut contenders, codecs::works()?, progress)?;
+    let mut outcome = transports::run(
+        repetitions,
+        &mut contenders,
+        codecs::operations()?,
+        progress,
+    )?;
     outcome.peers = VERSIONS
         .map(|(name, version)| (name.to_owned(), version.to_owned()))
         .to_vec();
@@ -65,7 +75,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// As Cargo.lock has them; a test compares.
+/// Versions in Cargo.lock; a test compares them.
 const VERSIONS: [(&str, &str); 5] = [
     (tls::AWS, "rustls 0.23.46, aws-lc-rs 1.19.0"),
     (tls::RING, "rustls 0.23.46, ring 0.17.14"),

@@ -1,11 +1,11 @@
-//! Noise by snow: NK, so that the client knows the server's key, as it does where a key is endorsed. Messages have 64 KiB
-//! at most, so long ones take several.
+//! Noise by snow, with pattern NK: the client knows the server's key, as it does for an endorsed key. A message has at most 64
+//! KiB, so longer payloads are split.
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use lanes::wire::{self, Wire};
-use lanes::{About, End, Transport};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use transports::connection::{self, Connection};
+use transports::{End, Transport, TransportInfo};
 
 pub const NAME: &str = "snow";
 const PATTERN: &str = "Noise_NK_25519_ChaChaPoly_SHA256";
@@ -26,20 +26,24 @@ impl Noise {
 }
 
 impl Transport for Noise {
-    type End = Noised;
+    type End = NoiseEnd;
 
-    fn about(&self) -> About {
-        About {
+    fn info(&self) -> TransportInfo {
+        TransportInfo {
             transport: "Noise NK",
             in_process: "Noise NK",
             engine: NAME,
             cipher: Some("ChaCha20-Poly1305"),
             establishment: vec![("attestation", "none, a known key".into())],
-            carries: true,
+            carries_messages: true,
         }
     }
 
-    async fn establish(&mut self, mut near: Wire, mut far: Wire) -> Result<(Noised, Noised)> {
+    async fn establish(
+        &mut self,
+        mut near: Connection,
+        mut far: Connection,
+    ) -> Result<(NoiseEnd, NoiseEnd)> {
         let mut client = snow::Builder::new(PATTERN.parse()?)
             .remote_public_key(&self.server.public)?
             .build_initiator()?;
@@ -48,26 +52,26 @@ impl Transport for Noise {
             .build_responder()?;
         let (mut message, mut read, mut payload) = (vec![0; 1_024], Vec::new(), vec![0; 1_024]);
         let length = client.write_message(&[], &mut message)?;
-        wire::write(&mut near, &message[..length]).await?;
-        let length = wire::read(&mut far, &mut read).await?;
+        connection::write(&mut near, &message[..length]).await?;
+        let length = connection::read(&mut far, &mut read).await?;
         server.read_message(&read[..length], &mut payload)?;
         let length = server.write_message(&[], &mut message)?;
-        wire::write(&mut far, &message[..length]).await?;
-        let length = wire::read(&mut near, &mut read).await?;
+        connection::write(&mut far, &message[..length]).await?;
+        let length = connection::read(&mut near, &mut read).await?;
         client.read_message(&read[..length], &mut payload)?;
-        Ok((Noised::new(near, client)?, Noised::new(far, server)?))
+        Ok((NoiseEnd::new(near, client)?, NoiseEnd::new(far, server)?))
     }
 }
 
-pub struct Noised {
-    stream: Wire,
+pub struct NoiseEnd {
+    stream: Connection,
     state: snow::TransportState,
     sealed: Vec<u8>,
     message: Vec<u8>,
 }
 
-impl Noised {
-    fn new(stream: Wire, state: snow::HandshakeState) -> Result<Self> {
+impl NoiseEnd {
+    fn new(stream: Connection, state: snow::HandshakeState) -> Result<Self> {
         Ok(Self {
             stream,
             state: state.into_transport_mode()?,
@@ -77,9 +81,9 @@ impl Noised {
     }
 }
 
-/// The length in the clear, then the parts.
+/// Sends the length in plaintext, then the encrypted parts.
 async fn send(
-    stream: &mut Wire,
+    stream: &mut Connection,
     state: &mut snow::TransportState,
     sealed: &mut [u8],
     payload: &[u8],
@@ -93,7 +97,7 @@ async fn send(
     Ok(stream.flush().await?)
 }
 
-impl End for Noised {
+impl End for NoiseEnd {
     async fn send(&mut self, payload: &Bytes) -> Result<()> {
         send(&mut self.stream, &mut self.state, &mut self.sealed, payload).await
     }
@@ -127,7 +131,7 @@ impl End for Noised {
         Ok(self.stream.shutdown().await?)
     }
 
-    async fn closed(&mut self) -> Result<()> {
+    async fn wait_closed(&mut self) -> Result<()> {
         ensure!(self.stream.read(&mut [0]).await? == 0, "no end");
         Ok(())
     }

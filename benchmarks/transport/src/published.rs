@@ -1,5 +1,5 @@
-//! The published transport: with its mock of attestation, which verifies no signature, and with the server's mock document
-//! signed and verified, which is what a client needs to know whose key it has.
+//! The published transport: with its mock attestation, which verifies no signature, and with the server's mock document signed
+//! and verified, which is what a client needs to authenticate the server's key.
 
 use anyhow::{Result, bail, ensure};
 use async_trait::async_trait;
@@ -12,23 +12,23 @@ use confidential_ml_transport::{
     AttestationDocument, AttestationProvider, AttestationVerifier, MockProvider, MockVerifier,
     SecureChannel, VerifiedAttestation,
 };
-use lanes::wire::Wire;
-use lanes::{About, End, Transport};
 use provider::ed25519::{SigningKey, VerifyingKey};
+use transports::connection::Connection;
+use transports::{End, Transport, TransportInfo};
 
 pub const NAME: &str = "confidential-ml-transport";
 
-/// Opens its channels. Both ends attest, as its handshake wants it; the client always by the mock.
+/// Opens the published transport's channels. Its handshake requires both ends to attest; the client always uses the mock.
 pub struct Published {
     attestation: &'static str,
-    /// The server's.
+    /// Creates the server's documents.
     provider: Box<dyn AttestationProvider>,
-    /// The client's.
+    /// Verifies them on the client.
     verifier: Box<dyn AttestationVerifier>,
 }
 
 impl Published {
-    /// With a mock of attestation, as published.
+    /// With mock attestation, as published.
     pub fn mock() -> Self {
         Self {
             attestation: "mock",
@@ -37,11 +37,11 @@ impl Published {
         }
     }
 
-    /// With an Ed25519 signature over the server's document, as an endorsed key of ours has one.
+    /// With an Ed25519 signature over the server's document, like an endorsed key of ours.
     pub fn signed() -> Result<Self> {
         let key = SigningKey::from_seed(&[7; 32]);
         let Some(public) = VerifyingKey::new(&key.public_key()) else {
-            bail!("no key of Ed25519");
+            bail!("not an Ed25519 key");
         };
         Ok(Self {
             attestation: "signed mock",
@@ -80,7 +80,7 @@ impl AttestationVerifier for Verifying {
             Some((document, _)) => {
                 let document = AttestationDocument::new(document.to_vec());
                 let mut verified = MockVerifier.verify(&document).await?;
-                // Both ends derive their keys from the hash of what was sent.
+                // Both ends derive their keys from the hash of the transmitted document.
                 let sent = digest(&SHA256, &signed.raw);
                 verified.document_hash.copy_from_slice(sent.as_ref());
                 Ok(verified)
@@ -91,10 +91,10 @@ impl AttestationVerifier for Verifying {
 }
 
 impl Transport for Published {
-    type End = Secured;
+    type End = PublishedEnd;
 
-    fn about(&self) -> About {
-        About {
+    fn info(&self) -> TransportInfo {
+        TransportInfo {
             transport: "published transport",
             in_process: "published transport in process",
             engine: NAME,
@@ -103,24 +103,28 @@ impl Transport for Published {
                 ("attestation", self.attestation.into()),
                 ("kind", "X25519".into()),
             ],
-            carries: self.attestation == "mock",
+            carries_messages: self.attestation == "mock",
         }
     }
 
-    async fn establish(&mut self, near: Wire, far: Wire) -> Result<(Secured, Secured)> {
+    async fn establish(
+        &mut self,
+        near: Connection,
+        far: Connection,
+    ) -> Result<(PublishedEnd, PublishedEnd)> {
         let (attests, verifies) = (&*self.provider, &*self.verifier);
         let config = SessionConfig::development();
         let (server, client) = tokio::try_join!(
             SecureChannel::accept_with_attestation(far, attests, &MockVerifier, config.clone()),
             SecureChannel::connect_with_attestation(near, &MockProvider, verifies, config.clone()),
         )?;
-        Ok((Secured(client), Secured(server)))
+        Ok((PublishedEnd(client), PublishedEnd(server)))
     }
 }
 
-pub struct Secured(SecureChannel<Wire>);
+pub struct PublishedEnd(SecureChannel<Connection>);
 
-impl Secured {
+impl PublishedEnd {
     async fn message(&mut self) -> Result<Bytes> {
         match self.0.recv().await? {
             Message::Data(payload) => Ok(payload),
@@ -129,9 +133,9 @@ impl Secured {
     }
 }
 
-impl End for Secured {
+impl End for PublishedEnd {
     async fn send(&mut self, payload: &Bytes) -> Result<()> {
-        // Shared, not copied.
+        // Reference-counted: this does not copy the payload.
         Ok(self.0.send(payload.clone()).await?)
     }
 
@@ -148,7 +152,7 @@ impl End for Secured {
         Ok(self.0.shutdown().await?)
     }
 
-    async fn closed(&mut self) -> Result<()> {
+    async fn wait_closed(&mut self) -> Result<()> {
         ensure!(matches!(self.0.recv().await?, Message::Shutdown), "no end");
         Ok(())
     }

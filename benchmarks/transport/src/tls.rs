@@ -1,16 +1,16 @@
-//! TLS 1.3 by rustls over three providers. No tickets and no resumption: a full handshake each time.
+//! TLS 1.3 by rustls with three crypto providers. No tickets and no resumption: a full handshake each time.
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use lanes::raw::Framed;
-use lanes::wire::Wire;
-use lanes::{About, Transport};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PKCS_ECDSA_P384_SHA384};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use transports::connection::Connection;
+use transports::plaintext::Framed;
+use transports::{Transport, TransportInfo};
 
 pub const AWS: &str = "rustls, aws-lc-rs";
 pub const RING: &str = "rustls, ring";
@@ -18,12 +18,12 @@ pub const GRAVIOLA: &str = "rustls, graviola";
 
 const CIPHER: rustls::CipherSuite = rustls::CipherSuite::TLS13_AES_256_GCM_SHA384;
 
-/// What the server shows.
+/// The server's certificate chain.
 #[derive(Clone, Copy)]
 pub enum Chain {
     /// One P-256 certificate that the client pins, as published.
     SelfSigned,
-    /// So many P-384 certificates below a pinned root.
+    /// A chain of this many P-384 certificates below a pinned root.
     P384(usize),
 }
 
@@ -36,7 +36,7 @@ pub struct Tls {
 
 impl Tls {
     pub fn new(name: &'static str, mut provider: CryptoProvider, chain: Chain) -> Result<Self> {
-        // One cipher for all three; each would otherwise take the first of its own list.
+        // The same cipher for all three; otherwise each would use the first of its own list.
         provider
             .cipher_suites
             .retain(|suite| suite.suite() == CIPHER);
@@ -67,7 +67,7 @@ impl Tls {
     }
 }
 
-type Made = (
+type SignedChain = (
     CertificateDer<'static>,
     Vec<CertificateDer<'static>>,
     KeyPair,
@@ -77,15 +77,15 @@ fn parameters() -> Result<CertificateParams> {
     Ok(CertificateParams::new(vec!["localhost".to_owned()])?)
 }
 
-fn self_signed() -> Result<Made> {
+fn self_signed() -> Result<SignedChain> {
     let key = KeyPair::generate()?;
     let certificate = parameters()?.self_signed(&key)?;
     let der = certificate.der().clone();
     Ok((der.clone(), vec![der], key))
 }
 
-/// A root, `below - 1` authorities under each other, and a leaf.
-fn p384(below: usize) -> Result<Made> {
+/// A root, `below - 1` intermediate certificates, and a leaf.
+fn p384(below: usize) -> Result<SignedChain> {
     let key = || KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384);
     let authority = |name: String| -> Result<_> {
         let mut authority = CertificateParams::default();
@@ -112,14 +112,14 @@ fn p384(below: usize) -> Result<Made> {
 }
 
 impl Transport for Tls {
-    type End = Framed<TlsStream<Wire>>;
+    type End = Framed<TlsStream<Connection>>;
 
-    fn about(&self) -> About {
+    fn info(&self) -> TransportInfo {
         let (certificates, curve) = match self.chain {
             Chain::SelfSigned => (1_usize, "P-256, pinned"),
             Chain::P384(below) => (below, "P-384"),
         };
-        About {
+        TransportInfo {
             transport: "TLS 1.3",
             in_process: "TLS 1.3",
             engine: self.name,
@@ -128,11 +128,15 @@ impl Transport for Tls {
                 ("certificates", certificates.into()),
                 ("curve", curve.into()),
             ],
-            carries: matches!(self.chain, Chain::SelfSigned),
+            carries_messages: matches!(self.chain, Chain::SelfSigned),
         }
     }
 
-    async fn establish(&mut self, near: Wire, far: Wire) -> Result<(Self::End, Self::End)> {
+    async fn establish(
+        &mut self,
+        near: Connection,
+        far: Connection,
+    ) -> Result<(Self::End, Self::End)> {
         let name = ServerName::try_from("localhost")?;
         let (server, client) = tokio::try_join!(
             self.acceptor.accept(far),

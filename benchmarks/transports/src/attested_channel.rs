@@ -1,4 +1,4 @@
-//! The attested channel. Documents are signed by a simulated security module in this process.
+//! The attested channel. A simulated security module in this process signs the documents.
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ use rand_chacha::rand_core::SeedableRng;
 use crate::connection::Connection;
 use crate::transport::{End, Transport, TransportInfo};
 
-/// The moment at which all of this happens.
+/// The fixed time of the comparison.
 pub const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What shows whose the fresh key is.
+/// How the server proves that the session key is its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// A signature of the receipt key that an earlier document bound.
+    /// A signature by the receipt key that an earlier document bound.
     Endorsement,
-    /// A document, with so many certificates below the pinned root. Nothing verified before is remembered.
+    /// A document with this many certificates below the pinned root. No verification is cached.
     Document(usize),
 }
 
-/// Opens channels.
+/// Opens attested channels.
 pub struct AttestedChannel {
     proof: Proof,
     post_quantum: bool,
@@ -46,7 +46,7 @@ pub struct AttestedChannel {
     rng: ChaCha20Rng,
 }
 
-/// An issuer's chain, signed once, and what signs documents under it.
+/// A certificate chain, signed once, and the issuer that signs documents under it.
 struct Chain {
     issuer: Issuer,
     links: Vec<Link>,
@@ -54,12 +54,12 @@ struct Chain {
 }
 
 impl AttestedChannel {
-    /// Channels whose keys are shown by `proof`; by X-Wing where they are to be `post_quantum`, else by X25519.
+    /// Channels with this `proof` and key exchange: X-Wing if `post_quantum`, otherwise X25519.
     ///
     /// # Errors
-    /// Where `proof` asks for a chain that there is none of: 1 to 4 certificates.
+    /// If `proof` asks for a chain of fewer than 1 or more than 4 certificates.
     pub fn new(proof: Proof, post_quantum: bool) -> Result<Self> {
-        // Speed does not depend on what is random, and a seed makes runs alike.
+        // Speed does not depend on the random values, and a seed makes runs reproducible.
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let signer = ReceiptSigner::generate(&mut rng);
         let root = DevelopmentRoot::generate(&mut rng, NOW.0);
@@ -90,7 +90,7 @@ fn verifier(policy: &Policy, post_quantum: bool) -> Verifier {
 }
 
 impl Chain {
-    /// The root, the first certificates below it, and the leaf, which the last of those signs.
+    /// The root, the first `below` certificates below it, and a leaf signed by the last of them.
     fn new(issuer: Issuer, below: usize) -> Result<Self> {
         let mut links = issuer.forge(&Contents::example(), NOW.0).links;
         ensure!(
@@ -185,7 +185,7 @@ impl Transport for AttestedChannel {
     }
 }
 
-/// An end of a channel.
+/// One end of a channel.
 pub struct ChannelEnd(Channel<Connection>);
 
 impl End for ChannelEnd {
@@ -208,7 +208,7 @@ impl End for ChannelEnd {
         Ok(self.0.outgoing.close().await?)
     }
 
-    async fn closed(&mut self) -> Result<()> {
+    async fn wait_closed(&mut self) -> Result<()> {
         ensure!(
             self.0.incoming.receive().await?.is_none(),
             "a message after the end"
@@ -217,7 +217,7 @@ impl End for ChannelEnd {
     }
 }
 
-/// A document for a fresh key, and the manifest that it binds.
+/// A document for a fresh key, with the manifest that it binds.
 fn document(
     chain: &Chain,
     signer: &ReceiptSigner,
@@ -228,7 +228,7 @@ fn document(
     Ok((chain.document(&contents), manifest))
 }
 
-/// Both ends of a session without any stream: the client's, and the server's.
+/// Opens a session without a stream; returns the client's end and the server's.
 pub(crate) fn sessions() -> Result<(Session, Session)> {
     let mut ours = AttestedChannel::new(Proof::Document(4), false)?;
     let options = ClientOptions {
@@ -257,7 +257,7 @@ pub(crate) fn sessions() -> Result<(Session, Session)> {
     }
 }
 
-/// What a document says of an enclave: its X25519 key, its encoded manifest, and the nonce that it was asked with.
+/// Contents of an enclave's document: its X25519 key, its encoded manifest, and the requested nonce.
 pub fn contents(key: &[u8], manifest: &[u8], nonce: &[u8]) -> Contents {
     Contents {
         public_key: Some(key.to_vec()),
@@ -270,7 +270,7 @@ pub fn contents(key: &[u8], manifest: &[u8], nonce: &[u8]) -> Contents {
 /// A policy that accepts such documents under the root certificate `root`.
 ///
 /// # Errors
-/// Where `root` is no certificate, or `manifest` is none that can be demanded.
+/// If `root` is not a certificate, or `manifest` cannot be required by a policy.
 pub fn policy(root: &[u8], manifest: &ServiceManifest) -> Result<Policy> {
     let pcrs = Contents::example().pcrs.into_iter();
     let pcrs = pcrs.filter(|(index, _)| *index < 3).collect();
@@ -278,7 +278,7 @@ pub fn policy(root: &[u8], manifest: &ServiceManifest) -> Result<Policy> {
     Ok(Policy::for_development(root, pcrs, manifest)?)
 }
 
-/// The manifest of an enclave with these keys.
+/// A manifest of an enclave with these keys.
 pub fn manifest(signer: &ReceiptSigner, sealing_keys: Vec<KeyConfig>) -> ServiceManifest {
     ServiceManifest {
         version: 1,

@@ -1,4 +1,4 @@
-//! What a frame costs without a stream: its bytes alone, with its cipher, and a tensor that is read where it lies.
+//! The cost of a frame without a stream: encoding alone, with its cipher, and decoding a tensor without a copy.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,24 +12,24 @@ use crate::comparison::Repetitions;
 use crate::contender::milliseconds;
 use crate::{Series, Value, attested_channel};
 
-/// The published sizes, bytes.
+/// Size in the published reports, bytes.
 const FRAME: usize = 4_096;
 const ROWS: u64 = 128;
 const COLUMNS: u64 = 768;
 
-/// Something so short that only many of it can be timed.
+/// An operation too short to be timed by itself.
 pub struct Operation {
-    /// What was measured, as records call it.
+    /// Subject, by its name in records.
     pub subject: &'static str,
-    /// What it depends on.
+    /// Conditions of the figure.
     pub parameters: Vec<(&'static str, Value)>,
-    /// How many make a repetition.
+    /// Iterations per repetition.
     pub iterations: u32,
-    /// Does it run.
+    /// Runs the operation once.
     pub run: Box<dyn FnMut() -> Result<()>>,
 }
 
-/// A frame's codec as an item of the contest.
+/// A codec's operation on a frame.
 pub fn repeat(
     operation: &'static str,
     codec: &'static str,
@@ -48,7 +48,7 @@ pub fn repeat(
     }
 }
 
-/// Each operation in its turn; milliseconds of one.
+/// Measures the operations in turns; milliseconds of one iteration.
 pub(crate) fn measure(
     repetitions: Repetitions,
     mut operations: Vec<Operation>,
@@ -83,9 +83,9 @@ pub(crate) fn measure(
     Ok(series.collect())
 }
 
-/// Measurements of the channel's frames.
+/// The channel's operations on frames.
 pub(crate) fn channel_operations() -> Result<Vec<Operation>> {
-    /// A message of the handshake has the frames of the session, without a cipher.
+    /// Handshake messages are framed like those of a session, but not encrypted.
     const CLEAR: &str = "channel frame, no cipher";
     const SEALED: &str = "channel frame, sealed in place";
     let payload = vec![0xab; FRAME];
@@ -104,7 +104,7 @@ pub(crate) fn channel_operations() -> Result<Vec<Operation>> {
             black_box(Step::ServerHello.frame(black_box(&payload)));
             Ok(())
         }),
-        // The published codec is given a copy, and so is this one.
+        // The published codec is given a copy, so this one is too.
         repeat("decode", CLEAR, FRAME, move || decode(&bytes.clone())),
         repeat("roundtrip", CLEAR, FRAME, move || {
             decode(&Step::ServerHello.frame(black_box(&copied)))
@@ -140,13 +140,13 @@ fn open(session: &mut Session, frame: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// A hidden state: its header is read, and its numbers are borrowed where they lie.
+/// A hidden state: parses its header and borrows its numbers without copying.
 fn tensor() -> Result<Operation> {
     let bytes = usize::try_from(ROWS * COLUMNS * 4)?;
     let mut payload = Vec::new();
     append_header(Dtype::F32, &[ROWS, COLUMNS], "hidden", &mut payload)?;
     payload.resize(payload.len() + bytes, 0);
-    // Words, so that the bytes are aligned as those of a received frame are.
+    // As u64, so that the bytes are aligned like those of a received frame.
     let mut words = vec![0_u64; payload.len().div_ceil(8)];
     let (into, _) = bytemuck::cast_slice_mut(&mut words).split_at_mut(payload.len());
     into.copy_from_slice(&payload);

@@ -1,4 +1,4 @@
-//! The attacks: bounded in connections and time, and only ever against loopback.
+//! The attacks: bounded in connections and time, and directed only at loopback.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::super::client::Client;
 use super::super::http;
 use super::super::system::System;
 
-/// Where attacks come from: another address than the honest client's.
+/// Source address of the attacks, different from the honest client's.
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// One kind of attack.
 pub(super) struct Attack {
     pub(super) name: &'static str,
-    /// Whether the honest client asks for documents instead of embeddings.
+    /// Whether the honest client requests attestation documents instead of embeddings.
     pub(super) honest_attests: bool,
     connections: usize,
     kind: Kind,
@@ -29,23 +29,23 @@ pub(super) struct Attack {
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// A byte a second of a body.
+    /// Uploads a body at one byte per second.
     SlowUpload,
-    /// Asks for a large answer and reads none of it.
+    /// Requests a large answer and does not read it.
     SlowReader,
-    /// Nothing, or half a head.
+    /// Sends nothing, or half of a request head.
     Idle,
-    /// One recorded request again and again.
+    /// Repeats one recorded request.
     Replay,
-    /// Fresh sealed requests that cost nothing.
+    /// Sends new sealed requests that need no inference.
     Cheap,
-    /// Documents in a loop.
+    /// Requests attestation documents in a loop.
     Attestation,
-    /// 3.8 MB of token numbers.
+    /// Sends 3.8 MB of token ids.
     Bomb,
-    /// The largest batch.
+    /// Sends the largest batch.
     Batch,
-    /// Bytes that are no sealed request.
+    /// Sends bytes that are not a sealed request.
     Garbage,
 }
 
@@ -58,7 +58,7 @@ const fn attack(name: &'static str, connections: usize, kind: Kind) -> Attack {
     }
 }
 
-/// Every attack.
+/// All attacks.
 pub(super) const ATTACKS: &[Attack] = &[
     attack("64 uploads of a byte a second", 64, Kind::SlowUpload),
     attack("256 readers that stop", 256, Kind::SlowReader),
@@ -82,7 +82,7 @@ impl Attack {
         }
     }
 
-    /// Begins the attack; it ends by itself after `time`.
+    /// Starts the attack, which ends after `time`.
     pub(super) fn begin(&self, system: &System, time: Duration) -> Result<Attackers> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -98,18 +98,18 @@ impl Attack {
             requests,
         });
         for number in 0..self.connections {
-            runtime.spawn(assail(Arc::clone(&state), number));
+            runtime.spawn(run_attacker(Arc::clone(&state), number));
         }
         Ok(Attackers { runtime, state })
     }
 
-    /// Sealed requests to choose from, made before anything is measured. As many as an attack can send in its time, so that
-    /// none is refused as a replay; but of bombs fewer, for their size: what comes after them is a replay.
+    /// Sealed requests, created before the measurement starts. As many as an attack can send in its time, so that none is refused
+    /// as a replay; fewer for token bombs, because of their size: further ones are replays.
     fn requests(&self, url: &str) -> Result<Vec<Vec<u8>>> {
         let several = |count: usize, method: &str, path: &str, content: &[u8]| {
             let mut client = Client::attest(url)?;
             (0..count)
-                .map(|_| client.sealed(method, path, content.to_vec()))
+                .map(|_| client.seal_request(method, path, content.to_vec()))
                 .collect::<Result<Vec<_>>>()
         };
         let sealed = |count: usize, content: &serde_json::Value| {
@@ -120,7 +120,7 @@ impl Attack {
             Kind::SlowUpload | Kind::Idle | Kind::Attestation => Ok(Vec::new()),
             Kind::Replay => sealed(1, &json!({ "model": MODEL, "input": "once" })),
             Kind::Cheap => several(20_000, "GET", "/v1/models", &[]),
-            // As floats the answer is some 4 MB.
+            // As floats, the answer has about 4 MB.
             Kind::SlowReader => sealed(
                 256,
                 &json!({ "model": MODEL, "input": vec!["a"; 512], "encoding_format": "float" }),
@@ -129,7 +129,7 @@ impl Attack {
                 96,
                 &json!({ "model": MODEL, "input": [vec![1; 1_900_000]] }),
             ),
-            // As base64: as floats the answer would be over its limit, and be refused before any inference.
+            // As base64: as floats, the answer would exceed its limit and be refused before inference.
             Kind::Batch => sealed(
                 500,
                 &json!({ "model": MODEL, "input": vec!["a b c"; 2_048], "encoding_format": "base64" }),
@@ -154,14 +154,14 @@ struct State {
     requests: Vec<Vec<u8>>,
 }
 
-/// An attack under way.
+/// A running attack.
 pub(super) struct Attackers {
     runtime: Runtime,
     state: Arc<State>,
 }
 
 impl Attackers {
-    /// Ends it, and says how many requests or connections it came to.
+    /// Ends the attack; returns the number of requests or connections it made.
     pub(super) fn end(self) -> u64 {
         self.state.stopped.store(true, Ordering::Relaxed);
         self.runtime.shutdown_timeout(Duration::from_secs(2));
@@ -170,22 +170,22 @@ impl Attackers {
 }
 
 impl State {
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         !self.stopped.load(Ordering::Relaxed) && Instant::now() < self.ends
     }
 }
 
-/// One attacker: what it is refused it tries again, on a new connection where the old one was closed.
-async fn assail(state: Arc<State>, number: usize) {
+/// Runs one attacker: retries after refusals, on a new connection where the server closed the old one.
+async fn run_attacker(state: Arc<State>, number: usize) {
     let mut turn = number;
-    while state.goes_on() {
+    while state.is_running() {
         let Ok(mut stream) = connect(state.to).await else {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        while state.goes_on() {
+        while state.is_running() {
             state.attempts.fetch_add(1, Ordering::Relaxed);
-            if once(&state, &mut stream, turn).await.is_err() {
+            if attempt(&state, &mut stream, turn).await.is_err() {
                 break;
             }
             turn += 1;
@@ -196,15 +196,15 @@ async fn assail(state: Arc<State>, number: usize) {
 async fn connect(to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((ATTACKER, 0).into())?;
-    // Head and body are two writes: without this the attack would wait 40 ms for each delayed acknowledgement.
+    // Head and body are two writes: with Nagle's algorithm the attack would wait 40 ms for each delayed acknowledgement.
     socket.set_nodelay(true)?;
-    // So that an answer which is not read fills the server's memory, and not this socket's.
+    // A small buffer, so that an unread answer fills the server's memory rather than this socket's.
     socket.set_recv_buffer_size(4096)?;
     socket.connect(to).await
 }
 
-/// One attempt on a connection; an error where the connection is of no more use.
-async fn once(state: &State, stream: &mut TcpStream, turn: usize) -> std::io::Result<()> {
+/// Makes one attempt; fails if the connection cannot be used again.
+async fn attempt(state: &State, stream: &mut TcpStream, turn: usize) -> std::io::Result<()> {
     match state.kind {
         Kind::Idle => {
             if turn.is_multiple_of(2) {
@@ -212,11 +212,11 @@ async fn once(state: &State, stream: &mut TcpStream, turn: usize) -> std::io::Re
                     .write_all(b"POST /v1/gateway HTTP/1.1\r\nhost")
                     .await?;
             }
-            closed(state, stream).await
+            wait_for_close(state, stream).await
         }
         Kind::SlowUpload => {
             stream.write_all(&head(4_000)).await?;
-            while state.goes_on() {
+            while state.is_running() {
                 stream.write_all(b"x").await?;
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
@@ -225,7 +225,7 @@ async fn once(state: &State, stream: &mut TcpStream, turn: usize) -> std::io::Re
         Kind::SlowReader => {
             send(state, stream, turn).await?;
             stream.read_exact(&mut [0]).await?;
-            while state.goes_on() {
+            while state.is_running() {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             Ok(())
@@ -258,8 +258,8 @@ fn head(length: usize) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Waits for the other end to close, or for the attack to end.
-async fn closed(state: &State, stream: &mut TcpStream) -> std::io::Result<()> {
+/// Waits until the server closes the connection or the attack ends.
+async fn wait_for_close(state: &State, stream: &mut TcpStream) -> std::io::Result<()> {
     let left = state.ends.saturating_duration_since(Instant::now());
     let read = tokio::time::timeout(left, stream.read(&mut [0; 1024])).await;
     match read {
@@ -269,10 +269,10 @@ async fn closed(state: &State, stream: &mut TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Reads one answer, by its length, and throws it away.
+/// Reads one answer by its length and discards it.
 async fn answer(stream: &mut TcpStream) -> std::io::Result<()> {
     let mut buffer = Vec::with_capacity(16 << 10);
-    // What has no length ends with its connection.
+    // An answer without a length ends with its connection.
     let (body, length) = http::head(stream, &mut buffer).await?;
     let mut left = length.saturating_sub(buffer.len() - body);
     buffer.resize(16 << 10, 0);

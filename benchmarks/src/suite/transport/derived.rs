@@ -1,4 +1,4 @@
-//! What the channel reports compute from their figures, computed from ours: of medians that took turns in one run.
+//! Figures that the channel reports derive from others, computed from our medians of one run in turns.
 
 use crate::record::{Measurement, Parameter, Qualifier, Statistics, Unit};
 use crate::suite::{number, text};
@@ -8,7 +8,7 @@ const PLAINTEXT: &str = "plaintext in process";
 const TLS: &str = "TLS 1.3";
 const EMBEDDING: f64 = 1_536.0;
 
-/// Ratios, overheads and throughputs that follow from `measured`.
+/// Ratios, overheads and throughputs derived from `measured`.
 pub(super) fn all(measured: &[Measurement]) -> Vec<Measurement> {
     let mut out = Vec::new();
     for figure in measured {
@@ -20,22 +20,22 @@ pub(super) fn all(measured: &[Measurement]) -> Vec<Measurement> {
     out
 }
 
-/// What protection adds to a round trip, and takes from a burst. Of both ends on one thread: between two threads the median
-/// is that of waking one up, which a busy machine does as it likes, and protection would vanish in it.
+/// The cost of protection in a round trip and in a burst. Both ends run on one thread: with two threads, the median would be
+/// dominated by waking a thread up, which varies with the machine's load and would hide the cost.
 fn against_plaintext(figure: &Measurement, measured: &[Measurement]) -> Vec<Measurement> {
     let one_thread = figure.parameters.get("threads") == Some(&number(1));
-    if !is(figure, "transport", CHANNEL) || !one_thread {
+    if !has_parameter(figure, "transport", CHANNEL) || !one_thread {
         return Vec::new();
     }
-    let beside = measured.iter().find(|one| {
+    let plaintext = measured.iter().find(|one| {
         let same = |name: &str| one.parameters.get(name) == figure.parameters.get(name);
         one.subject == figure.subject
-            && is(one, "transport", PLAINTEXT)
+            && has_parameter(one, "transport", PLAINTEXT)
             && same("payload_bytes")
             && same("threads")
-            && turns(one) == turns(figure)
+            && turns_id(one) == turns_id(figure)
     });
-    let Some(ratio) = beside.and_then(|one| ratio(figure, one)) else {
+    let Some(ratio) = plaintext.and_then(|one| ratio(figure, one)) else {
         return Vec::new();
     };
     let rate = figure.subject == "transport.throughput";
@@ -69,7 +69,7 @@ const RATES: &[(&str, &str, &[&str])] = &[
     ("crypto.aead_seal", "crypto.aead_throughput", CODED),
 ];
 
-/// A codec's or a cipher's bytes over its time, or a payload over its round trip, as the published comparison counts it.
+/// Bytes of a codec or cipher over its time, or a payload over its round trip, as counted by the published comparison.
 fn rate(figure: &Measurement) -> Option<Measurement> {
     let (of, subject, names) = RATES.iter().find(|(of, ..)| figure.subject == *of)?;
     let Some(Parameter::Number(bytes)) = figure.parameters.get("payload_bytes") else {
@@ -88,13 +88,14 @@ fn rate(figure: &Measurement) -> Option<Measurement> {
     ))
 }
 
-/// Handshakes against TLS 1.3's, and reconnecting against connecting, by the mechanism that clients use by default.
+/// Handshakes relative to TLS 1.3, and reconnecting relative to connecting, with the clients' default key exchange.
 fn establishment(measured: &[Measurement]) -> Vec<Measurement> {
     let of = |subject: &str, transport: &str| {
         measured.iter().find(|one| {
             let default = !one.parameters.contains_key("kind")
-                || is(one, "kind", "X-Wing") && is(one, "attestation", "endorsed key");
-            one.subject == subject && is(one, "transport", transport) && default
+                || has_parameter(one, "kind", "X-Wing")
+                    && has_parameter(one, "attestation", "endorsed key");
+            one.subject == subject && has_parameter(one, "transport", transport) && default
         })
     };
     let own = |name, value| (name, text(value));
@@ -130,7 +131,7 @@ fn establishment(measured: &[Measurement]) -> Vec<Measurement> {
     found
 }
 
-/// What a request pays for its transport, and a session that serves a hundred for its handshake.
+/// The transport's cost per request, and a handshake spread over a hundred requests.
 fn per_message(measured: &[Measurement]) -> Vec<Measurement> {
     let socket = "secure channel over unix";
     let mut found = Vec::new();
@@ -144,7 +145,7 @@ fn per_message(measured: &[Measurement]) -> Vec<Measurement> {
             let subject = "transport.steady_state_overhead";
             found.push(derived(subject, &conditions, unit, median));
         }
-        if !is(one, "transport", socket) {
+        if !has_parameter(one, "transport", socket) {
             continue;
         }
         let bytes = one.parameters.get("payload_bytes");
@@ -152,7 +153,9 @@ fn per_message(measured: &[Measurement]) -> Vec<Measurement> {
             let conditions = conditions(one, &["transport", "payload_bytes", "cipher"]);
             found.push(derived("transport.per_message", &conditions, unit, mean));
         }
-        if one.subject == "transport.handshake" && is(one, "attestation", "document, simulated") {
+        if one.subject == "transport.handshake"
+            && has_parameter(one, "attestation", "document, simulated")
+        {
             let names = ["transport", "attestation", "certificates", "kind"];
             let mut conditions = conditions(one, &names);
             conditions.push(("requests", number(100)));
@@ -163,21 +166,21 @@ fn per_message(measured: &[Measurement]) -> Vec<Measurement> {
     found
 }
 
-/// The round trip of an embedding as the published benchmark makes it: the far end may run on another thread.
+/// A round trip of an embedding as in the published benchmark, where the peer may run on another thread.
 fn is_embedding(figure: &Measurement) -> bool {
     let number =
         |name: &str, value: f64| figure.parameters.get(name) == Some(&Parameter::Number(value));
     figure.subject == "transport.rtt"
-        && is(figure, "transport", CHANNEL)
+        && has_parameter(figure, "transport", CHANNEL)
         && number("payload_bytes", EMBEDDING)
         && number("threads", 2.0)
 }
 
-fn is(figure: &Measurement, name: &str, value: &str) -> bool {
+fn has_parameter(figure: &Measurement, name: &str, value: &str) -> bool {
     figure.parameters.get(name) == Some(&text(value))
 }
 
-fn turns(figure: &Measurement) -> Option<&str> {
+fn turns_id(figure: &Measurement) -> Option<&str> {
     Some(figure.turns.as_ref()?.id.as_str())
 }
 
@@ -251,7 +254,8 @@ mod tests {
         ];
         let found = all(&measured);
         let value = |subject: &str, name: &str, word: &str| {
-            let fits = |one: &&Measurement| one.subject == subject && is(one, name, word);
+            let fits =
+                |one: &&Measurement| one.subject == subject && has_parameter(one, name, word);
             let mut fitting = found.iter().filter(fits);
             let first = fitting.next().and_then(|one| one.statistics.value);
             (first.map(|value| (value * 1e3).round()), fitting.count())

@@ -1,10 +1,10 @@
 // Generated from benchmarks/src/record.rs: cargo run --package benchmarks -- --types. Do not edit.
 
-/** What was read is not changed. */
+/** Records are read-only. */
 type Immutable<T> = T extends object ? { readonly [Key in keyof T]: Immutable<T[Key]> } : T;
 
 /**
- * What was not measured.
+ * A benchmark or subject that was not measured.
  */
 export type Absent = Immutable<{ 
 /**
@@ -12,12 +12,12 @@ export type Absent = Immutable<{
  */
 subject: string, 
 /**
- * Why not.
+ * The reason.
  */
 why: string, }>;
 
 /**
- * One run: what was measured, where, with what, how often.
+ * One run: what was measured, where, how, and how often.
  */
 export type BenchmarkRecord = Immutable<{ 
 /**
@@ -25,7 +25,7 @@ export type BenchmarkRecord = Immutable<{
  */
 environment: Environment, 
 /**
- * Model, by its usual name; absent where none was involved.
+ * Model by its usual name; absent if no model was involved.
  */
 model?: string, 
 /**
@@ -33,7 +33,7 @@ model?: string,
  */
 model_params?: number, 
 /**
- * Machine by the name under which one rents it.
+ * Machine, by its provider's name.
  */
 hardware?: string, 
 /**
@@ -49,19 +49,19 @@ commit?: string,
  */
 stages?: Stages, 
 /**
- * Inference of one text at a time.
+ * Inference, one text at a time.
  */
 inference?: Inference, 
 /**
- * What the process took.
+ * Memory of the process.
  */
 memory?: Memory, 
 /**
- * Between enclave and host.
+ * Round trips between enclave and host.
  */
 vsock?: Vsock, 
 /**
- * Whether the numbers that come out are right.
+ * Whether the results are correct.
  */
 quality?: Quality, 
 /**
@@ -69,19 +69,19 @@ quality?: Quality,
  */
 id?: string, 
 /**
- * What a reader should call it.
+ * Title for people.
  */
 title?: string, 
 /**
- * Whose figures these are; absent for a run of the file's owner.
+ * Source of the figures; absent for a run of the file's owner.
  */
 source?: string, 
 /**
- * The machine in more words than its name.
+ * Details of the machine.
  */
 machine?: Machine, 
 /**
- * Build and process.
+ * Details of build and process.
  */
 setup?: Setup, 
 /**
@@ -97,16 +97,16 @@ peers?: Array<Peer>,
  */
 measurements?: Array<Measurement>, 
 /**
- * What was meant to be measured and could not be.
+ * Benchmarks or subjects that were not measured, with the reason.
  */
 absent?: Array<Absent>, 
 /**
- * What a reader must know to judge the figures.
+ * Notes that a reader needs to interpret the figures.
  */
 notes?: Array<string>, }>;
 
 /**
- * Which way a figure ought to move.
+ * The direction in which a figure should move.
  */
 export type Better = Immutable<"lower" | "higher" | "neither">;
 
@@ -119,11 +119,11 @@ export type Cite = Immutable<{
  */
 table?: string, 
 /**
- * Row and column of the table, from 0, for each statistic, and for `said`.
+ * Row and column in the table, from 0, for each statistic, and for `said`.
  */
 cells?: { [key in string]: [number, number] }, 
 /**
- * Index of the [`Statement`], where the figure stands in a sentence.
+ * Index of the [`Statement`], where the figure is in a sentence.
  */
 statement?: number, 
 /**
@@ -132,12 +132,12 @@ statement?: number,
 reference?: number, }>;
 
 /**
- * A parameter by its name, `environment` for where its record was made, and what is asked of it.
+ * A parameter by its name (`environment` means the record's environment), and the test of its value.
  */
 export type Condition = Immutable<[string, Test]>;
 
 /**
- * What kind of quantity a unit counts. Figures of one subject can be compared when they share it.
+ * Kind of quantity that a unit counts. Figures of one subject are comparable when they share it.
  */
 export type Dimension = Immutable<"time" | "size" | "bandwidth" | "rate" | "percent" | "ratio" | "money" | "count" | "any">;
 
@@ -152,11 +152,11 @@ export type Environment = Immutable<"enclave" | "bare_metal" | "simulated" | "sg
 export type Format = Immutable<"clearseal.benchmarks/1">;
 
 /**
- * What the interpretation guide says of one figure.
+ * The guide's steps for one figure.
  */
 export type Guide = Immutable<{ 
 /**
- * What is judged.
+ * Subject that is judged.
  */
 subject: string, 
 /**
@@ -173,23 +173,23 @@ unit: Unit,
 thresholds: Array<Threshold>, }>;
 
 /**
- * Inference of one text at a time, as the published format has it.
+ * Inference, one text at a time, in the published format.
  */
 export type Inference = Immutable<{ 
 /**
- * What was embedded.
+ * The text that was embedded.
  */
 input_texts?: Array<string>, 
 /**
- * Measured iterations, warm-ups left out.
+ * Measured iterations, without warm-ups.
  */
 num_iterations?: number, 
 /**
- * Milliseconds an inference.
+ * Milliseconds per inference.
  */
 latency_ms?: Statistics, 
 /**
- * Inferences a second.
+ * Inferences per second.
  */
 throughput_inferences_per_sec?: number, }>;
 
@@ -198,11 +198,11 @@ throughput_inferences_per_sec?: number, }>;
  */
 export type Machine = Immutable<{ 
 /**
- * Processor, as it calls itself.
+ * Processor model.
  */
 cpu?: string, 
 /**
- * Logical processors that the measured code could use.
+ * Logical processors available to the measured code.
  */
 vcpus?: number, 
 /**
@@ -210,7 +210,7 @@ vcpus?: number,
  */
 memory_mib?: number, 
 /**
- * Instruction sets that matter here and that it has.
+ * Relevant instruction sets that it supports.
  */
 cpu_features?: Array<string>, 
 /**
@@ -218,11 +218,11 @@ cpu_features?: Array<string>,
  */
 os?: string, 
 /**
- * Processors that others kept busy in the second before the run.
+ * Processors that other programs kept busy in the second before the run.
  */
 busy_processors?: number, 
 /**
- * Load average over a minute when the run began, which records of before have instead.
+ * Load average over one minute at the start of the run; older records have it instead.
  */
 load_average?: number, }>;
 
@@ -231,15 +231,15 @@ load_average?: number, }>;
  */
 export type Measurement = Immutable<{ 
 /**
- * What was measured, by its name in [`crate::catalogue`]: `inference.latency`. Names of one's own are allowed.
+ * Subject, by its name in [`crate::catalogue`]: `inference.latency`. Other names are allowed.
  */
 subject: string, 
 /**
- * What it depends on: `tokens`, `payload_bytes`, `clients`, `engine`.
+ * Conditions: `tokens`, `payload_bytes`, `clients`, `engine`.
  */
 parameters?: { [key in string]: Parameter }, 
 /**
- * Unit of every number in `statistics`; absent where there is none.
+ * Unit of every number in `statistics`; absent where they have none.
  */
 unit?: Unit, 
 /**
@@ -247,7 +247,7 @@ unit?: Unit,
  */
 statistics?: Statistics, 
 /**
- * The number is no plain figure.
+ * Qualifies a number that is not an exact figure.
  */
 qualifier?: Qualifier, 
 /**
@@ -255,11 +255,11 @@ qualifier?: Qualifier,
  */
 said?: string, 
 /**
- * Where it stands in the report.
+ * Place in the report.
  */
 cite?: Cite, 
 /**
- * What a reader must know to judge this figure.
+ * Notes that a reader needs to interpret this figure.
  */
 note?: string, 
 /**
@@ -268,23 +268,23 @@ note?: string,
 turns?: Turns, }>;
 
 /**
- * Memory in megabytes, as the published format has it. It divides KiB by 1,024, so a megabyte is a MiB.
+ * Memory in megabytes, in the published format. It divides KiB by 1,024, so a megabyte is a MiB.
  */
 export type Memory = Immutable<{ 
 /**
- * Most that was resident.
+ * Peak resident memory.
  */
 peak_rss_mb?: number, 
 /**
- * Where the kernel says so: `VmHWM`, or `VmRSS` where that is missing.
+ * The kernel's field: `VmHWM`, or `VmRSS` where that is missing.
  */
 peak_rss_source?: string, 
 /**
- * Most that was mapped.
+ * Peak mapped memory.
  */
 peak_vmsize_mb?: number, 
 /**
- * The weights.
+ * Size of the weights.
  */
 model_size_mb?: number, }>;
 
@@ -302,12 +302,12 @@ export type Peer = Immutable<{
  */
 name: string, 
 /**
- * Its version and those of what it stands on.
+ * Its version and those of the libraries it uses.
  */
 version: string, }>;
 
 /**
- * A field of the published format, and the measurement that it is.
+ * A field of the published format, and the measurement that it represents.
  */
 export type PublishedField = Immutable<{ 
 /**
@@ -323,25 +323,25 @@ field: string,
  */
 subject: string, 
 /**
- * Unit that the field's name carries.
+ * Unit in the field's name.
  */
 unit: Unit, 
 /**
- * Parameter that the field's name carries.
+ * Payload size in the field's name.
  */
 payload_bytes: number | null, }>;
 
 /**
- * What a number is, where it is no plain figure.
+ * Qualifies a number that is not an exact figure.
  */
 export type Qualifier = Immutable<"about" | "up_to" | "more_than" | "less_than" | "estimated" | "derived">;
 
 /**
- * Whether what comes out is right, as the published format has it.
+ * Correctness of the results, in the published format.
  */
 export type Quality = Immutable<{ 
 /**
- * What was embedded.
+ * The text that was embedded.
  */
 reference_text?: string, 
 /**
@@ -349,7 +349,7 @@ reference_text?: string,
  */
 embedding_dim?: number, 
 /**
- * Its first eight numbers.
+ * Its first eight components.
  */
 embedding_first_8?: Array<number>, 
 /**
@@ -366,11 +366,11 @@ export type RecordFile = Immutable<{
  */
 format: Format, 
 /**
- * Where the figures were published; absent for a run of one's own.
+ * The report that published the figures; absent for your own run.
  */
 report?: Report, 
 /**
- * The report's tables as they stand there.
+ * The report's tables, verbatim.
  */
 tables?: Array<Table>, 
 /**
@@ -408,11 +408,11 @@ id: string,
  */
 title: string, 
 /**
- * When it was measured, as it says itself; absent where it does not.
+ * Date of the measurement, as the report states it; absent if it does not.
  */
 date?: string, 
 /**
- * Figures that stand in sentences and not in tables.
+ * Figures that appear in sentences rather than in tables.
  */
 statements?: Array<Statement>, 
 /**
@@ -421,11 +421,11 @@ statements?: Array<Statement>,
 references?: Array<Reference>, }>;
 
 /**
- * When two figures of one subject are not the same thing measured.
+ * Decides when two figures of one subject do not measure the same thing.
  */
 export type Rule = Immutable<{ 
 /**
- * How the subjects begin; none: all.
+ * Prefixes of the subjects; empty: all subjects.
  */
 subjects: Array<string>, 
 /**
@@ -437,28 +437,29 @@ ours: Array<Condition>,
  */
 theirs: Array<Condition>, 
 /**
- * What differs, for people; absent: nothing, whatever later rules say.
+ * The difference, for people; absent: nothing differs, whatever later rules say.
  */
 reason: string | null, }>;
 
 /**
- * Everything that figures are compared by.
+ * The tables by which figures are compared.
  */
 export type Rules = Immutable<{ 
 /**
- * Parameters that tell published runs apart and that ours do not have.
+ * Parameters that distinguish published runs and that ours do not have.
  */
 theirs_alone: Array<string>, 
 /**
- * Transports of theirs that are not here, and what is measured in their place. [`unlike`](Self::unlike) says so.
+ * Their transports that are not available here, and what is measured instead. [`unlike`](Self::unlike) states the
+ * difference.
  */
 stand_ins: Array<[string, string]>, 
 /**
- * How their sessions are attested, and what of ours is nearest to it.
+ * How their sessions are attested, and the nearest equivalent of ours.
  */
 proofs: Array<[string, string]>, 
 /**
- * Which of several figures that fit equally well is chosen; the first counts most.
+ * Decides among figures that fit equally well; the first counts most.
  */
 preferences: Array<Condition>, 
 /**
@@ -466,16 +467,16 @@ preferences: Array<Condition>,
  */
 unlike: Array<Rule>, 
 /**
- * Why there is none of ours, where the run does not say it itself; the first that fits.
+ * Why we have no such figure, where the run does not state a reason; the first rule that fits decides.
  */
 absent: Array<Rule>, }>;
 
 /**
- * Build and process.
+ * Details of build and process.
  */
 export type Setup = Immutable<{ 
 /**
- * Threads that compute.
+ * Compute threads.
  */
 threads?: number, 
 /**
@@ -487,24 +488,24 @@ allocator?: string,
  */
 build?: string, 
 /**
- * Measured repetitions unless a measurement says otherwise.
+ * Measured repetitions, unless a measurement states another number.
  */
 repetitions?: number, 
 /**
- * Repetitions before them that were thrown away.
+ * Warm-up repetitions, which are discarded.
  */
 warmups?: number, 
 /**
- * The tree had changes that no commit holds.
+ * Whether the tree had uncommitted changes.
  */
 dirty?: boolean, }>;
 
 /**
- * Cold start in milliseconds, as the published format has it.
+ * Cold start in milliseconds, in the published format.
  */
 export type Stages = Immutable<{ 
 /**
- * Attestation document made.
+ * Attestation document created.
  */
 attestation_ms?: number, 
 /**
@@ -520,7 +521,7 @@ model_fetch_ms?: number,
  */
 model_decrypt_ms?: number, 
 /**
- * Weights made into a model.
+ * Weights loaded into a model.
  */
 model_load_ms?: number, 
 /**
@@ -528,7 +529,7 @@ model_load_ms?: number,
  */
 tokenizer_setup_ms?: number, 
 /**
- * All of it; more than the sum, because what lies between the stages counts too.
+ * Total. More than the sum of the stages, because it includes the time between them.
  */
 cold_start_total_ms?: number, }>;
 
@@ -541,7 +542,7 @@ export type Statement = Immutable<{
  */
 heading: string, 
 /**
- * The words around the figure, as they stand there.
+ * The quoted sentence.
  */
 quote: string, }>;
 
@@ -550,7 +551,7 @@ quote: string, }>;
  */
 export type Statistics = Immutable<{ 
 /**
- * The figure, where the source does not say which statistic it is, or where it was counted and not sampled.
+ * The figure, where the source does not state which statistic it is, or where it was counted rather than sampled.
  */
 value?: number, 
 /**
@@ -591,7 +592,7 @@ ci95?: [number, number],
 samples?: number, }>;
 
 /**
- * Something that can be measured.
+ * A quantity that can be measured.
  */
 export type Subject = Immutable<{ 
 /**
@@ -612,7 +613,7 @@ dimension: Dimension,
 better: Better, }>;
 
 /**
- * A table as published. Every cell that holds a figure is cited by a [`Measurement`]; a test holds both against each other.
+ * A table as published. A test checks that every cell with a figure is cited by a [`Measurement`] and agrees with it.
  */
 export type Table = Immutable<{ 
 /**
@@ -624,7 +625,7 @@ id: string,
  */
 heading: string, 
 /**
- * What its cells are.
+ * Kind of its cells.
  */
 kind: TableKind, 
 /**
@@ -632,34 +633,34 @@ kind: TableKind,
  */
 columns: Array<string>, 
 /**
- * Columns, counted from 0, that say what a row is about and are parameters of its figures.
+ * Columns, counted from 0, that identify a row and are parameters of its figures.
  */
 keys?: Array<number> | null, 
 /**
- * Cells, markup left out.
+ * Cells, without markup.
  */
 rows: Array<Array<string>>, }>;
 
 /**
- * What the cells of a [`Table`] are.
+ * Kind of a [`Table`].
  */
 export type TableKind = Immutable<"figures" | "description" | "guide" | "literature">;
 
 /**
- * What is asked of a parameter.
+ * A test of a parameter's value.
  */
 export type Test = Immutable<{ "is": Array<string> } | { "has": string } | { "lacks": string } | { "begins": Array<string> }>;
 
 /**
- * A step of the interpretation guide: from `from` on, up to the next one.
+ * A step of the guide: from `from` up to the next step.
  */
 export type Threshold = Immutable<{ 
 /**
- * Lower bound, included, in the guide's unit; infinite, and `null` in JSON, is no bound.
+ * Lower bound, included, in the guide's unit; infinite, and `null` in JSON, means no bound.
  */
 from: number | null, 
 /**
- * The guide's word, or ours where it leaves a gap.
+ * The guide's word, or ours where the guide has a gap.
  */
 verdict: string, 
 /**
@@ -667,22 +668,22 @@ verdict: string,
  */
 why: string, 
 /**
- * How bad: 0 fine, 1 look closer, 2 a problem; 3 where the guide is silent.
+ * Severity: 0 fine, 1 look closer, 2 a problem; 3 where the guide is silent.
  */
 grade: number, }>;
 
 /**
- * Repetitions in their order. Those of figures with the same `id` and as many repetitions were taken turn by turn, so
- * what disturbed the machine disturbed all of them, and their differences can be judged pair by pair.
+ * Repetitions in order. Figures with the same `id` and the same number of repetitions were taken turn by turn: disturbances of
+ * the machine affected all of them alike, so their differences can be computed pair by pair.
  */
 export type Turns = Immutable<{ 
 /**
- * Unique to one run of one benchmark under one set of conditions.
+ * Unique per run, benchmark and set of conditions.
  */
 id: string, 
 /**
- * One figure a turn, in the measurement's unit. Written with six digits that count: no clock here has more, and a run has
- * a hundred thousand of them.
+ * One figure per turn, in the measurement's unit. Rounded to six significant digits: no clock here is more precise, and a
+ * run has a hundred thousand figures.
  */
 sample: Array<number>, }>;
 
@@ -692,16 +693,16 @@ sample: Array<number>, }>;
 export type Unit = Immutable<"ns" | "us" | "ms" | "s" | "B" | "MB" | "MiB" | "MB/s" | "GB/s" | "MiB/s" | "GiB/s" | "TiB/s" | "inferences/s" | "percent" | "ratio" | "USD" | "count">;
 
 /**
- * What a unit counts.
+ * A unit's dimension and factor.
  */
 export type UnitEntry = Immutable<{ dimension: Dimension, 
 /**
- * Base units of the dimension: milliseconds, bytes, bytes a second.
+ * Base units of the dimension: milliseconds, bytes, bytes per second.
  */
 factor: number, }>;
 
 /**
- * Round trips between enclave and host, as the published format has it.
+ * Round trips between enclave and host, in the published format.
  */
 export type Vsock = Immutable<{ 
 /**
@@ -721,11 +722,11 @@ rtt_64kb_ms?: number,
  */
 rtt_1mb_ms?: number, 
 /**
- * Megabytes a second, by an older name that reads like megabits.
+ * Megabytes per second, under an older name that reads like megabits.
  */
 upload_throughput_mbps?: number, 
 /**
- * Megabytes a second.
+ * Megabytes per second.
  */
 upload_throughput_mb_per_sec?: number, }>;
 
@@ -749,7 +750,7 @@ export const SCHEMA: object = {
 export const SUBJECTS: readonly Subject[] = [
   {"better":"lower","dimension":"time","name":"inference.latency","title":"Inference"},
   {"better":"higher","dimension":"rate","name":"inference.throughput","title":"Inferences, one at a time"},
-  {"better":"lower","dimension":"time","name":"peers.latency","title":"Inference beside others"},
+  {"better":"lower","dimension":"time","name":"peers.latency","title":"Inference of other implementations"},
   {"better":"higher","dimension":"percent","name":"peers.of_peak","title":"Arithmetic, of what the processor can do"},
   {"better":"lower","dimension":"percent","name":"overhead","title":"Overhead"},
   {"better":"lower","dimension":"percent","name":"share","title":"Share of a whole"},
@@ -771,11 +772,11 @@ export const SUBJECTS: readonly Subject[] = [
   {"better":"lower","dimension":"time","name":"documents.latency","title":"From asking for a document to having it"},
   {"better":"neither","dimension":"count","name":"documents.sharing","title":"Clients that share a document"},
   {"better":"higher","dimension":"ratio","name":"documents.speedup","title":"Clients a second with shared documents, of those with their own"},
-  {"better":"higher","dimension":"percent","name":"hostile.success","title":"Honest requests answered beside an attack"},
-  {"better":"lower","dimension":"time","name":"hostile.latency","title":"An honest request beside an attack"},
-  {"better":"lower","dimension":"ratio","name":"hostile.slowdown","title":"Honest median beside an attack, of that without"},
+  {"better":"higher","dimension":"percent","name":"hostile.success","title":"Honest requests answered during an attack"},
+  {"better":"lower","dimension":"time","name":"hostile.latency","title":"An honest request during an attack"},
+  {"better":"lower","dimension":"ratio","name":"hostile.slowdown","title":"Honest median during an attack, relative to without"},
   {"better":"neither","dimension":"count","name":"hostile.attempts","title":"Requests or connections of an attack"},
-  {"better":"lower","dimension":"size","name":"hostile.memory","title":"Memory beside an attack"},
+  {"better":"lower","dimension":"size","name":"hostile.memory","title":"Memory during an attack"},
   {"better":"lower","dimension":"size","name":"memory.peak_vmsize","title":"Peak mapped memory"},
   {"better":"neither","dimension":"size","name":"memory.model_size","title":"Size of the weights"},
   {"better":"neither","dimension":"count","name":"quality.embedding_dim","title":"Length of the embedding"},
@@ -902,7 +903,7 @@ export const GUIDES: readonly Guide[] = [
 ];
 
 export const RULES: Rules = {
-  "absent": [{"ours":[],"reason":"the security module is simulated","subjects":["stage.attestation"],"theirs":[]},{"ours":[],"reason":"AWS's key service is simulated, and its time says nothing of a network","subjects":["stage.key_release"],"theirs":[]},{"ours":[],"reason":"a request is sealed by itself, without a handshake","subjects":["request.tcp_handshake"],"theirs":[]},{"ours":[],"reason":"follows from a round trip over vsock, and from inference in a real enclave","subjects":["overhead"],"theirs":[["of",{"is":["transport.per_message"]}]]},{"ours":[],"reason":"this run was made without --contenders, which brings TLS 1.3","subjects":["transport."],"theirs":[["transport",{"has":"TLS"}]]},{"ours":[],"reason":"the benchmark `transport` is no part of this run","subjects":["transport."],"theirs":[]},{"ours":[],"reason":"the run has no like process outside of an enclave to set it against","subjects":["memory."],"theirs":[]},{"ours":[],"reason":"what it follows from was not measured","subjects":["overhead","share","difference","slo."],"theirs":[]},{"ours":[],"reason":"it sets an enclave beside bare metal, and no enclave was rented","subjects":["cost.multiplier"],"theirs":[]},{"ours":[],"reason":"the run has no price (--price; the page's view Cost takes one too), or no throughput at 128 tokens","subjects":["cost."],"theirs":[]},{"ours":[],"reason":"a claim, whose figures are in the tables below","subjects":["claim"],"theirs":[]},{"ours":[],"reason":"it takes hardware that is not here","subjects":["platform."],"theirs":[]},{"ours":[],"reason":"not part of this run","subjects":[],"theirs":[]}],
+  "absent": [{"ours":[],"reason":"the security module is simulated","subjects":["stage.attestation"],"theirs":[]},{"ours":[],"reason":"AWS's key service is simulated, and its time says nothing of a network","subjects":["stage.key_release"],"theirs":[]},{"ours":[],"reason":"a request is sealed by itself, without a handshake","subjects":["request.tcp_handshake"],"theirs":[]},{"ours":[],"reason":"follows from a round trip over vsock, and from inference in a real enclave","subjects":["overhead"],"theirs":[["of",{"is":["transport.per_message"]}]]},{"ours":[],"reason":"this run was made without --contenders, which brings TLS 1.3","subjects":["transport."],"theirs":[["transport",{"has":"TLS"}]]},{"ours":[],"reason":"the benchmark `transport` is not part of this run","subjects":["transport."],"theirs":[]},{"ours":[],"reason":"the run has no comparable process outside an enclave","subjects":["memory."],"theirs":[]},{"ours":[],"reason":"what it follows from was not measured","subjects":["overhead","share","difference","slo."],"theirs":[]},{"ours":[],"reason":"it compares an enclave with bare metal, and no enclave was rented","subjects":["cost.multiplier"],"theirs":[]},{"ours":[],"reason":"the run has no price (--price; the page's view Cost takes one too), or no throughput at 128 tokens","subjects":["cost."],"theirs":[]},{"ours":[],"reason":"a claim, whose figures are in the tables below","subjects":["claim"],"theirs":[]},{"ours":[],"reason":"it needs hardware that is not available here","subjects":["platform."],"theirs":[]},{"ours":[],"reason":"not part of this run","subjects":[],"theirs":[]}],
   "preferences": [["tokens",{"is":["128"]}],["engine",{"begins":["fused-f32","clearseal"]}],["process",{"begins":["enclave-server"]}],["codec",{"begins":["channel"]}],["against",{"lacks":""}],["kind",{"lacks":"X-Wing"}],["threads",{"is":["2"]}],["attestation",{"lacks":"document"}],["curve",{"lacks":"P-384"}],["certificates",{"is":["3"]}],["certificates",{"is":["4"]}],["mode",{"lacks":"sound"}]],
   "proofs": [["mock","endorsed key"],["nitro","document, simulated"]],
   "stand_ins": [["vsock","unix"],["secure channel over vsock","secure channel over unix"]],

@@ -1,4 +1,4 @@
-//! A transport with the session that it keeps: one turn at a time.
+//! A transport with an open session, measured one operation at a time.
 
 use std::time::Instant;
 
@@ -7,96 +7,106 @@ use bytes::Bytes;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use crate::transport::{About, End, Transport};
-use crate::wire::Dock;
+use crate::connection::Connector;
+use crate::transport::{End, Transport, TransportInfo};
 
-/// A transport of any kind, as the contest sees it. Every time is in milliseconds.
+/// A transport in a comparison. All times are in milliseconds.
 pub trait Contender {
-    /// Who it is.
-    fn about(&self) -> About;
+    /// Describes the transport.
+    fn info(&self) -> TransportInfo;
 
-    /// Opens a session over a fresh connection, until both ends have it.
+    /// Opens a session over a new connection; ends when both ends have it.
     ///
     /// # Errors
-    /// Those of the transport; so with all of these.
-    fn establish(&mut self, runtime: &Runtime, dock: &Dock) -> Result<f64>;
+    /// Errors of the transport.
+    fn establish(&mut self, runtime: &Runtime, connector: &Connector) -> Result<f64>;
 
-    /// Opens a session over a fresh connection, until the client has the first echo.
-    ///
-    /// # Errors
-    /// Those of the transport.
-    fn first_message(&mut self, runtime: &Runtime, dock: &Dock, payload: &Bytes) -> Result<f64>;
-
-    /// Opens a session, ends it, and opens another one over another connection.
+    /// Opens a session over a new connection; ends when the client has received the first echo.
     ///
     /// # Errors
     /// Those of the transport.
-    fn reconnect(&mut self, runtime: &Runtime, dock: &Dock) -> Result<f64>;
+    fn first_message(
+        &mut self,
+        runtime: &Runtime,
+        connector: &Connector,
+        payload: &Bytes,
+    ) -> Result<f64>;
 
-    /// Keeps a session, whose far end sends back what comes (`echo`), or takes it in.
+    /// Opens a session, closes it, and opens another over a new connection.
     ///
     /// # Errors
     /// Those of the transport.
-    fn open(&mut self, runtime: &Runtime, dock: &Dock, echo: bool) -> Result<()>;
+    fn reconnect(&mut self, runtime: &Runtime, connector: &Connector) -> Result<f64>;
 
-    /// One round trip over the kept session, after others that do not count.
+    /// Opens a session and keeps it. The peer echoes messages (`echo`), or only receives them.
+    ///
+    /// # Errors
+    /// Those of the transport.
+    fn open(&mut self, runtime: &Runtime, connector: &Connector, echo: bool) -> Result<()>;
+
+    /// Measures one round trip over the kept session, after `untimed` others.
     ///
     /// # Errors
     /// Those of the transport.
     fn round_trip(&mut self, runtime: &Runtime, payload: &Bytes, untimed: usize) -> Result<f64>;
 
-    /// So many messages one way over the kept session, until the far end has the last one.
+    /// Sends `count` messages over the kept session; ends when the peer has received the last one.
     ///
     /// # Errors
     /// Those of the transport.
     fn burst(&mut self, runtime: &Runtime, payload: &Bytes, count: usize) -> Result<f64>;
 }
 
-/// A transport in the contest.
-pub struct Lane<T: Transport> {
+/// Implements [`Contender`] for a transport.
+pub struct SessionContender<T: Transport> {
     transport: T,
-    kept: Option<Kept<T::End>>,
+    session: Option<OpenSession<T::End>>,
 }
 
-enum Kept<E> {
+enum OpenSession<E> {
     Echoing(E, JoinHandle<()>),
     Ends(E, E),
 }
 
-impl<T: Transport> Lane<T> {
-    /// Takes part with `transport`.
+impl<T: Transport> SessionContender<T> {
+    /// A contender for `transport`.
     pub fn new(transport: T) -> Self {
         Self {
             transport,
-            kept: None,
+            session: None,
         }
     }
 
-    async fn pair(&mut self, dock: &Dock) -> Result<(T::End, T::End)> {
-        let (near, far) = dock.pair().await?;
+    async fn pair(&mut self, connector: &Connector) -> Result<(T::End, T::End)> {
+        let (near, far) = connector.pair().await?;
         self.transport.establish(near, far).await
     }
 }
 
-impl<T: Transport> Contender for Lane<T> {
-    fn about(&self) -> About {
-        self.transport.about()
+impl<T: Transport> Contender for SessionContender<T> {
+    fn info(&self) -> TransportInfo {
+        self.transport.info()
     }
 
-    fn establish(&mut self, runtime: &Runtime, dock: &Dock) -> Result<f64> {
+    fn establish(&mut self, runtime: &Runtime, connector: &Connector) -> Result<f64> {
         runtime.block_on(async {
             let begun = Instant::now();
-            let ends = self.pair(dock).await?;
+            let ends = self.pair(connector).await?;
             let time = milliseconds(begun);
             drop(ends);
             Ok(time)
         })
     }
 
-    fn first_message(&mut self, runtime: &Runtime, dock: &Dock, payload: &Bytes) -> Result<f64> {
+    fn first_message(
+        &mut self,
+        runtime: &Runtime,
+        connector: &Connector,
+        payload: &Bytes,
+    ) -> Result<f64> {
         runtime.block_on(async {
             let begun = Instant::now();
-            let (mut near, mut far) = self.pair(dock).await?;
+            let (mut near, mut far) = self.pair(connector).await?;
             let (length, ()) = tokio::try_join!(
                 async {
                     near.send(payload).await?;
@@ -110,36 +120,36 @@ impl<T: Transport> Contender for Lane<T> {
         })
     }
 
-    fn reconnect(&mut self, runtime: &Runtime, dock: &Dock) -> Result<f64> {
+    fn reconnect(&mut self, runtime: &Runtime, connector: &Connector) -> Result<f64> {
         runtime.block_on(async {
             let begun = Instant::now();
-            let (mut near, mut far) = self.pair(dock).await?;
-            tokio::try_join!(near.close(), far.closed())?;
+            let (mut near, mut far) = self.pair(connector).await?;
+            tokio::try_join!(near.close(), far.wait_closed())?;
             drop((near, far));
-            let ends = self.pair(dock).await?;
+            let ends = self.pair(connector).await?;
             let time = milliseconds(begun);
             drop(ends);
             Ok(time)
         })
     }
 
-    fn open(&mut self, runtime: &Runtime, dock: &Dock, echo: bool) -> Result<()> {
-        if let Some(Kept::Echoing(_, task)) = self.kept.take() {
+    fn open(&mut self, runtime: &Runtime, connector: &Connector, echo: bool) -> Result<()> {
+        if let Some(OpenSession::Echoing(_, task)) = self.session.take() {
             task.abort();
         }
-        let (near, mut far) = runtime.block_on(self.pair(dock))?;
-        self.kept = Some(match echo {
-            false => Kept::Ends(near, far),
+        let (near, mut far) = runtime.block_on(self.pair(connector))?;
+        self.session = Some(match echo {
+            false => OpenSession::Ends(near, far),
             true => {
                 let task = runtime.spawn(async move { while far.echo().await.is_ok() {} });
-                Kept::Echoing(near, task)
+                OpenSession::Echoing(near, task)
             }
         });
         Ok(())
     }
 
     fn round_trip(&mut self, runtime: &Runtime, payload: &Bytes, untimed: usize) -> Result<f64> {
-        let Some(Kept::Echoing(near, _)) = &mut self.kept else {
+        let Some(OpenSession::Echoing(near, _)) = &mut self.session else {
             anyhow::bail!("no echo was opened");
         };
         runtime.block_on(async {
@@ -157,7 +167,7 @@ impl<T: Transport> Contender for Lane<T> {
     }
 
     fn burst(&mut self, runtime: &Runtime, payload: &Bytes, count: usize) -> Result<f64> {
-        let Some(Kept::Ends(near, far)) = &mut self.kept else {
+        let Some(OpenSession::Ends(near, far)) = &mut self.session else {
             anyhow::bail!("no session was opened");
         };
         runtime.block_on(async {
@@ -181,9 +191,9 @@ impl<T: Transport> Contender for Lane<T> {
     }
 }
 
-impl<T: Transport> Drop for Lane<T> {
+impl<T: Transport> Drop for SessionContender<T> {
     fn drop(&mut self) {
-        if let Some(Kept::Echoing(_, task)) = &self.kept {
+        if let Some(OpenSession::Echoing(_, task)) = &self.session {
             task.abort();
         }
     }

@@ -1,9 +1,9 @@
-//! The published tables as they stand, with what we measured beside each row.
+//! The published tables, each row compared with our figures.
 
-mod alike;
+mod likeness;
 mod rules;
 
-use alike::{Figure, nearest, same, unlike};
+use likeness::{Figure, difference, nearest, same};
 pub use rules::{Condition, RULES, Rule, Rules, Test};
 
 use crate::published::figures;
@@ -12,22 +12,22 @@ use crate::record::{Measurement, Record, Table, TableKind, Unit};
 use crate::schema::name_of;
 use crate::statistics::short;
 
-/// Subjects that follow from the other figures of their row.
+/// Subjects that are derived from the other figures of their row.
 const DERIVED: [&str; 4] = ["overhead", "share", "difference", "slo.target"];
 
-/// A published table with one column more.
+/// A published table with one more column.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beside {
+pub struct ComparedTable {
     /// Report and heading.
     pub title: String,
     /// The published columns, and ours.
     pub columns: Vec<String>,
-    /// The published rows, each with ours, or with why there is none. A row of words has nothing beside it.
+    /// The published rows, each with our figures or with the reason why there is none. A row without figures gets an empty cell.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Every table of figures of `reports`, in their order, with every row.
-pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<Beside> {
+/// Compares every table of figures in `reports`, in order and with every row.
+pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<ComparedTable> {
     let measured = ours.iter().flat_map(|record| {
         let all = figures(record).into_iter();
         all.map(|measurement| (record.environment, measurement))
@@ -35,8 +35,8 @@ pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<Beside> {
     let measured: Vec<_> = measured.collect();
     let measured: Vec<_> = measured
         .iter()
-        .map(|(place, measurement)| Figure {
-            place: *place,
+        .map(|(environment, measurement)| Figure {
+            environment: *environment,
             measurement,
         })
         .collect();
@@ -51,10 +51,10 @@ pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<Beside> {
         for table in file.tables.iter().filter(measures) {
             let columns = table.columns.iter().cloned();
             let rows = table.rows.iter().enumerate().map(|(at, row)| {
-                let cell = ours_of(&report.records, table, at, &measured, ours);
+                let cell = answer_row(&report.records, table, at, &measured, ours);
                 row.iter().cloned().chain([cell]).collect()
             });
-            all.push(Beside {
+            all.push(ComparedTable {
                 title: format!("{title}: {}", table.heading),
                 columns: columns.chain(["Ours".to_owned()]).collect(),
                 rows: rows.collect(),
@@ -64,8 +64,8 @@ pub fn tables(reports: &[Contents], ours: &[Record]) -> Vec<Beside> {
     all
 }
 
-/// What we have for the figures that row `row` is cited by, in the order of its cells.
-fn ours_of(
+/// Describes our figures for the published ones that cite row `row`, in the order of its cells.
+fn answer_row(
     records: &[Record],
     table: &Table,
     row: usize,
@@ -75,9 +75,12 @@ fn ours_of(
     let mut cited: Vec<(u32, &str, Figure<'_>)> = records
         .iter()
         .flat_map(|record| {
-            let place = record.environment;
+            let environment = record.environment;
             let all = record.measurements.iter();
-            all.map(move |measurement| Figure { place, measurement })
+            all.map(move |measurement| Figure {
+                environment,
+                measurement,
+            })
         })
         .filter_map(|theirs| Some((theirs, theirs.measurement.cite.as_ref()?)))
         .filter(|(_, cite)| cite.table.as_deref() == Some(&table.id))
@@ -96,16 +99,16 @@ fn ours_of(
     let Some((.., first)) = cited.first().copied() else {
         return String::new();
     };
-    // A figure may be cited from several cells: of two systems that ours is compared with, say.
+    // Several cells may cite one figure, for example those of two systems that ours is compared with.
     let mut seen: Vec<(&Measurement, &str)> = Vec::new();
-    let (mut alike, mut others) = (Said::default(), Said::default());
+    let (mut alike, mut others) = (Answers::default(), Answers::default());
     let mut reason = None;
     for (_, statistic, theirs) in cited {
         let Some(answer) = nearest(theirs, measured) else {
             continue;
         };
         let (one, figure) = (answer.measurement, theirs.measurement);
-        let Some(text) = said(one, statistic, figure.unit) else {
+        let Some(text) = format_statistic(one, statistic, figure.unit) else {
             continue;
         };
         if seen
@@ -115,9 +118,9 @@ fn ours_of(
             continue;
         }
         seen.push((one, statistic));
-        let unlike = unlike(theirs, answer);
-        reason = reason.or(unlike);
-        let group = match unlike {
+        let difference = difference(theirs, answer);
+        reason = reason.or(difference);
+        let group = match difference {
             None => &mut alike,
             Some(_) => &mut others,
         };
@@ -125,23 +128,23 @@ fn ours_of(
         group.conditions.extend(unstated(one, figure));
     }
     if seen.is_empty() {
-        return format!("not measured: {}", why(first, ours));
+        return format!("not measured: {}", explain_absence(first, ours));
     }
-    let others = reason.map(|reason| format!("not comparable: {reason}; ours: {}", others.words()));
-    let alike = Some(alike.words()).filter(|words| !words.is_empty());
+    let others = reason.map(|reason| format!("not comparable: {reason}; ours: {}", others.join()));
+    let alike = Some(alike.join()).filter(|text| !text.is_empty());
     let all: Vec<String> = alike.into_iter().chain(others).collect();
     all.join("; ")
 }
 
-/// Figures of ours for one cell, and what a reader must know of them.
+/// Our figures for one cell, and the conditions under which they hold.
 #[derive(Default)]
-struct Said {
+struct Answers {
     texts: Vec<String>,
     conditions: Vec<String>,
 }
 
-impl Said {
-    fn words(mut self) -> String {
+impl Answers {
+    fn join(mut self) -> String {
         self.conditions.sort_unstable();
         self.conditions.dedup();
         let texts = self.texts.join("; ");
@@ -152,7 +155,7 @@ impl Said {
     }
 }
 
-/// What ours depends on and theirs does not say, or says otherwise: a reader must know it to compare them.
+/// Lists the parameters of ours that theirs does not state or states differently. A reader needs them to compare both.
 fn unstated(ours: &Measurement, theirs: &Measurement) -> Vec<String> {
     let unstated = ours.parameters.iter().filter(|(name, value)| {
         let stated = theirs.parameters.get(*name);
@@ -163,23 +166,23 @@ fn unstated(ours: &Measurement, theirs: &Measurement) -> Vec<String> {
         .collect()
 }
 
-/// Why there is none of ours: as our own run says it, or by what the figure is.
-fn why(theirs: Figure<'_>, ours: &[Record]) -> String {
+/// Explains why there is no figure of ours: as our own run states it, or else by the rules.
+fn explain_absence(theirs: Figure<'_>, ours: &[Record]) -> String {
     let subject = theirs.measurement.subject.as_str();
     let absent = match subject.split('.').next() {
         Some("transport") => "transport",
         Some("aggregation") => "aggregation.terse",
         _ => subject,
     };
-    let mut said = ours.iter().flat_map(|record| &record.absent);
-    match said.find(|one| one.subject == absent) {
-        Some(said) => said.why.replace("not measured yet: ", ""),
-        None => alike::absent(theirs).to_owned(),
+    let mut stated = ours.iter().flat_map(|record| &record.absent);
+    match stated.find(|one| one.subject == absent) {
+        Some(absent) => absent.why.replace("not measured yet: ", ""),
+        None => likeness::absence_reason(theirs).to_owned(),
     }
 }
 
-/// One of our statistics in the unit of theirs, where both measure the same kind of quantity.
-fn said(ours: &Measurement, statistic: &str, theirs: Option<Unit>) -> Option<String> {
+/// Formats one of our statistics in the unit of theirs, where both measure the same kind of quantity.
+fn format_statistic(ours: &Measurement, statistic: &str, theirs: Option<Unit>) -> Option<String> {
     let statistics = &ours.statistics;
     let number = match statistic {
         "mean" => statistics.mean.or(statistics.value),
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_stands_with_ours_or_with_a_word() {
+    fn every_row_has_our_figure_or_a_reason() {
         let ours = read(
             "ours.json",
             br#"{"environment":"simulated","measurements":[
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_chosen_and_judged_as_the_page_does() {
+    fn figures_are_chosen_and_compared_as_on_the_page() {
         #[derive(serde::Deserialize)]
         struct Theirs {
             environment: Environment,
@@ -259,11 +262,14 @@ mod tests {
             ours: Vec<Measurement>,
             theirs: Vec<Theirs>,
         }
-        let cases: Cases = serde_json::from_str(include_str!("../tests/beside.json")).unwrap();
-        let place = Environment::Simulated;
+        let cases: Cases = serde_json::from_str(include_str!("../tests/comparison.json")).unwrap();
+        let environment = Environment::Simulated;
         let ours = cases.ours.iter();
         let ours: Vec<_> = ours
-            .map(|measurement| Figure { place, measurement })
+            .map(|measurement| Figure {
+                environment,
+                measurement,
+            })
             .collect();
         for case in cases.theirs {
             let theirs = Measurement {
@@ -272,7 +278,7 @@ mod tests {
                 ..Measurement::default()
             };
             let figure = Figure {
-                place: case.environment,
+                environment: case.environment,
                 measurement: &theirs,
             };
             let answer = nearest(figure, &ours);
@@ -282,8 +288,8 @@ mod tests {
             });
             assert_eq!(at, case.answer, "{theirs:?}");
             let reason = match answer {
-                Some(answer) => unlike(figure, answer),
-                None => Some(alike::absent(figure)),
+                Some(answer) => difference(figure, answer),
+                None => Some(likeness::absence_reason(figure)),
             };
             let wanted = case.reason.as_deref();
             let begins = reason

@@ -1,54 +1,55 @@
-//! Tables that decide which figure of ours answers a published one, and which pairs are not the same measurement. `--types` gives
-//! the page the same tables, so that it chooses and judges as a report does; `tests/beside.json` tests both.
+//! Tables that decide which figure of ours corresponds to a published one, and which pairs are not the same measurement.
+//! `--types` generates the same tables for the page, so that page and report agree; `tests/comparison.json` tests both.
 
 use serde::Serialize;
 use ts_rs::TS;
 
-/// What is asked of a parameter.
+/// A test of a parameter's value.
 #[derive(Clone, Copy, Debug, Serialize, TS)]
 #[serde(rename_all = "snake_case")]
 pub enum Test {
-    /// It is one of these.
+    /// Is one of these.
     Is(&'static [&'static str]),
-    /// It holds the word.
+    /// Contains the text.
     Has(&'static str),
-    /// It is absent, or does not hold the word.
+    /// Is absent, or does not contain the text.
     Lacks(&'static str),
-    /// It is absent, or begins with one of these.
+    /// Is absent, or begins with one of these.
     Begins(&'static [&'static str]),
 }
 
-/// A parameter by its name, `environment` for where its record was made, and what is asked of it.
+/// A parameter by its name (`environment` means the record's environment), and the test of its value.
 #[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct Condition(pub &'static str, pub Test);
 
-/// When two figures of one subject are not the same thing measured.
+/// Decides when two figures of one subject do not measure the same thing.
 #[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct Rule {
-    /// How the subjects begin; none: all.
+    /// Prefixes of the subjects; empty: all subjects.
     pub subjects: &'static [&'static str],
     /// Conditions on our figure.
     pub ours: &'static [Condition],
     /// Conditions on the published figure.
     pub theirs: &'static [Condition],
-    /// What differs, for people; absent: nothing, whatever later rules say.
+    /// The difference, for people; absent: nothing differs, whatever later rules say.
     pub reason: Option<&'static str>,
 }
 
-/// Everything that figures are compared by.
+/// The tables by which figures are compared.
 #[derive(Clone, Copy, Debug, Serialize, TS)]
 pub struct Rules {
-    /// Parameters that tell published runs apart and that ours do not have.
+    /// Parameters that distinguish published runs and that ours do not have.
     pub theirs_alone: &'static [&'static str],
-    /// Transports of theirs that are not here, and what is measured in their place. [`unlike`](Self::unlike) says so.
+    /// Their transports that are not available here, and what is measured instead. [`unlike`](Self::unlike) states the
+    /// difference.
     pub stand_ins: &'static [(&'static str, &'static str)],
-    /// How their sessions are attested, and what of ours is nearest to it.
+    /// How their sessions are attested, and the nearest equivalent of ours.
     pub proofs: &'static [(&'static str, &'static str)],
-    /// Which of several figures that fit equally well is chosen; the first counts most.
+    /// Decides among figures that fit equally well; the first counts most.
     pub preferences: &'static [Condition],
     /// The first rule that fits decides.
     pub unlike: &'static [Rule],
-    /// Why there is none of ours, where the run does not say it itself; the first that fits.
+    /// Why we have no such figure, where the run does not state a reason; the first rule that fits decides.
     pub absent: &'static [Rule],
 }
 
@@ -66,9 +67,9 @@ pub const RULES: Rules = Rules {
     ],
     proofs: &[("mock", "endorsed key"), ("nitro", "document, simulated")],
     preferences: table! { Condition:
-        // The reports' padded length, where theirs does not say.
+        // The reports' padded length, where theirs states none.
         "tokens",       Is(&["128"]);
-        // What ships, before what it is compared with.
+        // The released implementation, before those it is compared with.
         "engine",       Begins(&["fused-f32", "clearseal"]);
         "process",      Begins(&["enclave-server"]);
         "codec",        Begins(&["channel"]);
@@ -77,16 +78,16 @@ pub const RULES: Rules = Rules {
         "kind",         Lacks("X-Wing");
         // Theirs has the far end on another thread.
         "threads",      Is(&["2"]);
-        // As clients open a session again.
+        // Clients reopen a session with an endorsed key.
         "attestation",  Lacks("document");
-        // Their TLS has one certificate, signed by itself.
+        // Their TLS server has one self-signed certificate.
         "curve",        Lacks("P-384");
         // Theirs verifies chains of three; AWS's have four below the root.
         "certificates", Is(&["3"]);
         "certificates", Is(&["4"]);
         "mode",         Lacks("sound");
     },
-    // Subjects, conditions on ours, conditions on theirs; below them what differs.
+    // Subjects, conditions on ours, conditions on theirs; on the next line the difference.
     unlike: table! { rule:
         &[], &[Condition("transport", Lacks("vsock"))], &[Condition("transport", Has("vsock"))],
             "theirs crosses vsock between a host and a real enclave, ours stays on one machine";
@@ -110,7 +111,7 @@ pub const RULES: Rules = Rules {
             "ours is an ordinary process, theirs the process of an enclave with another engine";
         &["cost.hourly_price", "cost.per_thousand", "cost.per_million"], &[], &[],
             "a price is that of one machine on one day";
-        // A result is one wherever it is computed.
+        // Results do not depend on where they are computed.
         &["quality.", "memory.model_size"], &[], &[],
             ALIKE;
         &[], &[Condition("environment", SIMULATED)], &[Condition("environment", ISOLATED)],
@@ -118,7 +119,7 @@ pub const RULES: Rules = Rules {
         &[], &[Condition("environment", ISOLATED)], &[Condition("environment", SIMULATED)],
             APART;
     },
-    // Subjects, conditions on theirs; below them why there is none of ours.
+    // Subjects, conditions on theirs; on the next line the reason why we have none.
     absent: table! { none:
         &["stage.attestation"], &[],
             "the security module is simulated";
@@ -131,19 +132,19 @@ pub const RULES: Rules = Rules {
         &["transport."], &[Condition("transport", Has("TLS"))],
             "this run was made without --contenders, which brings TLS 1.3";
         &["transport."], &[],
-            "the benchmark `transport` is no part of this run";
+            "the benchmark `transport` is not part of this run";
         &["memory."], &[],
-            "the run has no like process outside of an enclave to set it against";
+            "the run has no comparable process outside an enclave";
         &["overhead", "share", "difference", "slo."], &[],
             "what it follows from was not measured";
         &["cost.multiplier"], &[],
-            "it sets an enclave beside bare metal, and no enclave was rented";
+            "it compares an enclave with bare metal, and no enclave was rented";
         &["cost."], &[],
             "the run has no price (--price; the page's view Cost takes one too), or no throughput at 128 tokens";
         &["claim"], &[],
             "a claim, whose figures are in the tables below";
         &["platform."], &[],
-            "it takes hardware that is not here";
+            "it needs hardware that is not available here";
         &[], &[],
             "not part of this run";
     },

@@ -1,35 +1,39 @@
-//! Framing alone, without protection: the floor. Also what any byte stream with protection below is framed by.
+//! Bare framing without protection, as the baseline. It also frames protected byte streams such as TLS.
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::transport::{About, End, Transport};
-use crate::wire::{self, Wire};
+use crate::connection::{self, Connection};
+use crate::transport::{End, Transport, TransportInfo};
 
-/// No protection at all.
-pub struct Raw;
+/// A transport without protection.
+pub struct Plaintext;
 
-impl Transport for Raw {
-    type End = Framed<Wire>;
+impl Transport for Plaintext {
+    type End = Framed<Connection>;
 
-    fn about(&self) -> About {
-        About {
+    fn info(&self) -> TransportInfo {
+        TransportInfo {
             transport: "plaintext",
             in_process: "plaintext in process",
             engine: "tokio",
             cipher: None,
             establishment: Vec::new(),
-            carries: true,
+            carries_messages: true,
         }
     }
 
-    async fn establish(&mut self, near: Wire, far: Wire) -> Result<(Self::End, Self::End)> {
+    async fn establish(
+        &mut self,
+        near: Connection,
+        far: Connection,
+    ) -> Result<(Self::End, Self::End)> {
         Ok((Framed::new(near), Framed::new(far)))
     }
 }
 
-/// A stream whose messages carry their length.
+/// A stream with length-prefixed messages.
 pub struct Framed<S> {
     stream: S,
     buffer: Vec<u8>,
@@ -47,24 +51,24 @@ impl<S> Framed<S> {
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> End for Framed<S> {
     async fn send(&mut self, payload: &Bytes) -> Result<()> {
-        Ok(wire::write(&mut self.stream, payload).await?)
+        Ok(connection::write(&mut self.stream, payload).await?)
     }
 
     async fn receive(&mut self) -> Result<usize> {
-        Ok(wire::read(&mut self.stream, &mut self.buffer).await?)
+        Ok(connection::read(&mut self.stream, &mut self.buffer).await?)
     }
 
     async fn echo(&mut self) -> Result<()> {
         let length = self.receive().await?;
         let (message, _) = self.buffer.split_at(length);
-        Ok(wire::write(&mut self.stream, message).await?)
+        Ok(connection::write(&mut self.stream, message).await?)
     }
 
     async fn close(&mut self) -> Result<()> {
         Ok(self.stream.shutdown().await?)
     }
 
-    async fn closed(&mut self) -> Result<()> {
+    async fn wait_closed(&mut self) -> Result<()> {
         ensure!(
             self.stream.read(&mut [0]).await? == 0,
             "a byte after the end"

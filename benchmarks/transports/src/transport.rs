@@ -1,47 +1,47 @@
-//! What a contest asks of a transport.
+//! The interface that a comparison requires of a transport.
 
 use anyhow::Result;
 use bytes::Bytes;
 
 use crate::Value;
-use crate::wire::Wire;
+use crate::connection::Connection;
 
-/// What tells the figures of a transport from those of others.
+/// Identifies a transport's figures.
 #[derive(Clone, Debug)]
-pub struct About {
-    /// As records call it over a socket, whose kind is added.
+pub struct TransportInfo {
+    /// Name in records over a socket; the kind of socket is appended.
     pub transport: &'static str,
-    /// As records call it within a process, in the words of the published comparison.
+    /// Name in records within a process, as in the published comparison.
     pub in_process: &'static str,
-    /// Who made it, as records name it.
+    /// Name of the implementation in records.
     pub engine: &'static str,
     /// Cipher of its messages.
     pub cipher: Option<&'static str>,
-    /// What its session rests on.
+    /// Parameters of the session's establishment.
     pub establishment: Vec<(&'static str, Value)>,
-    /// Whether it takes part once the session is there. Several ways to one session are one transport.
-    pub carries: bool,
+    /// Whether it measures messages over an open session. Several ways to open one session count as one transport.
+    pub carries_messages: bool,
 }
 
 /// Opens sessions.
 pub trait Transport {
-    /// An end of a session, either one.
+    /// An end of a session.
     type End: End;
 
-    /// Who it is.
-    fn about(&self) -> About;
+    /// Describes the transport.
+    fn info(&self) -> TransportInfo;
 
     /// Opens a session between both ends of a connection.
     fn establish(
         &mut self,
-        near: Wire,
-        far: Wire,
+        near: Connection,
+        far: Connection,
     ) -> impl Future<Output = Result<(Self::End, Self::End)>>;
 }
 
 /// One end of a session.
 pub trait End: Send + 'static {
-    /// Sends a message, and waits until the stream has it.
+    /// Sends a message; returns when the stream has accepted it.
     fn send(&mut self, payload: &Bytes) -> impl Future<Output = Result<()>> + Send;
 
     /// Receives a message; returns its length.
@@ -50,9 +50,9 @@ pub trait End: Send + 'static {
     /// Receives a message and sends it back.
     fn echo(&mut self) -> impl Future<Output = Result<()>> + Send;
 
-    /// Ends the session, so that the peer can tell it from a cut.
+    /// Closes the session, so that the peer can distinguish this from a lost connection.
     fn close(&mut self) -> impl Future<Output = Result<()>> + Send;
 
     /// Waits for the peer to end the session.
-    fn closed(&mut self) -> impl Future<Output = Result<()>> + Send;
+    fn wait_closed(&mut self) -> impl Future<Output = Result<()>> + Send;
 }

@@ -1,4 +1,4 @@
-//! The benchmarks, and how they are run one after the other.
+//! The benchmarks, and the loop that runs them.
 
 mod aggregation;
 mod client;
@@ -26,38 +26,36 @@ mod tokenizer;
 mod transport;
 mod whole_path;
 
-pub(crate) use request::Enclave;
-
 use anyhow::Result;
-
+pub(crate) use request::Enclave;
 pub use run::{Options, Run};
 use run::{at_once, number, text};
 
-/// One kind of measurement.
+/// A benchmark.
 pub struct Benchmark {
     /// Name for `--only`.
     pub name: &'static str,
-    /// What it measures, and the table of the reports that it answers.
+    /// Description, with the reports' table that it corresponds to.
     pub measures: &'static str,
-    /// About how long it takes whole and quick, in seconds; for the estimate of what is left.
+    /// Approximate duration in seconds, full and quick, to estimate the remaining time.
     pub seconds: (u64, u64),
     run: fn(&mut Run) -> Result<()>,
 }
 
-/// Every benchmark, in order.
+/// All benchmarks, in order.
 pub const BENCHMARKS: &[Benchmark] = table! { benchmark:
     "engine",            (60, 10),   engine::latency,
         "inference at 9 to 256 tokens, the fit, throughput (tables 2 and 9)";
-    "peers",             (200, 40),  peers::turns,
+    "peers",             (200, 40),  peers::compare,
         "other implementations, turn by turn with ours (tables 2, 8 and 9)";
     "quality",           (5, 3),     engine::quality,
         "cosine to the reference, and whether runs agree to the bit (table 5)";
     "reference",         (60, 10),   reference::measure,
-        "tokens and embeddings beside those of sentence-transformers, over a thousand texts (table 5)";
-    "tokenizer",         (60, 10),   tokenizer::turns,
+        "tokens and embeddings compared with sentence-transformers, over a thousand texts (table 5)";
+    "tokenizer",         (60, 10),   tokenizer::compare,
         "text to tokens, turn by turn with the library alone";
     "precision",         (120, 15),  precision::measure,
-        "f16, bf16 and int8 weights beside f32: time, cosine over a thousand texts, memory";
+        "f16, bf16 and int8 weights compared with f32: time, cosine over a thousand texts, memory";
     "enclave-process",   (20, 4),    enclave::latency,
         "inference in a bare process and in the simulated enclave's, turn by turn (table 2)";
     "concurrency",       (60, 10),   engine::concurrency,
@@ -82,14 +80,14 @@ pub const BENCHMARKS: &[Benchmark] = table! { benchmark:
         "per-device AES and sums (aggregation report)";
     "aggregation-terse", (120, 10),  aggregation::terse,
         "sums and table look-ups (aggregation report)";
-    "transport",         (60, 10),   transport::contest,
+    "transport",         (60, 10),   transport::compare,
         "the attested channel: sessions, round trips, bursts, frames; in turns with TLS 1.3, Noise and the published one by --contenders (channel reports)";
     "whole-path",        (60, 15),   whole_path::measure,
         "sealed requests through both servers, turn by turn with the bare engine (tables 7b and 8b)";
     "documents",         (60, 15),   documents::measure,
         "attestation documents a second and how long clients wait, each its own and shared, turn by turn";
     "hostile",           (240, 110), hostile::measure,
-        "an honest client beside each of nine attacks: success, latency, memory of both servers";
+        "an honest client during each of nine attacks: success, latency, memory of both servers";
 };
 
 const fn benchmark(
@@ -124,7 +122,7 @@ mod tests {
     #[test]
     fn a_benchmark_that_fails_does_not_end_the_run() {
         static FAILING: Benchmark =
-            benchmark("failing", (1, 1), |_| anyhow::bail!("on purpose"), "");
+            benchmark("failing", (1, 1), |_| anyhow::bail!("deliberate"), "");
         static WORKING: Benchmark = benchmark(
             "working",
             (1, 1),
@@ -150,7 +148,7 @@ mod tests {
         );
         assert_eq!(ended, ["failing", "working"]);
         assert_eq!(told, ["failing", "working"]);
-        assert_eq!(run.absent[0].why, "failed: on purpose");
+        assert_eq!(run.absent[0].why, "failed: deliberate");
         assert_eq!(run.measurements.len(), 1);
     }
 }

@@ -1,10 +1,9 @@
-//! One hostile client against an honest one: for each attack the honest client's success and latency, beside those without
-//! the attack, and the peak memory of both servers.
+//! One hostile client against an honest one: the honest client's success and latency with and without each attack, and the peak
+//! memory of both servers.
 //!
-//! The servers are the programs that ship. They are restarted for each attack, so that a peak belongs to it. The honest client
-//! asks at a steady pace from 127.0.0.1; the attack comes from 127.0.0.2, because host-proxy bounds what one address can
-//! hold. Attacker, servers and honest client share this machine's processors: part of each slowdown is the attacker's
-//! own use of them.
+//! The servers are the released programs, restarted for each attack so that a memory peak belongs to it. The honest client sends
+//! requests at a steady rate from 127.0.0.1; the attack comes from 127.0.0.2, because host-proxy limits each address. Attacker,
+//! servers and honest client share this machine's processors, so part of each slowdown is the attacker's own processor time.
 
 mod attack;
 
@@ -19,11 +18,11 @@ use super::{Run, text};
 use crate::record::{Parameter, Unit};
 use crate::statistics::{self, milliseconds};
 
-/// Between two requests of the honest client.
+/// Interval between two requests of the honest client.
 const PACE: Duration = Duration::from_millis(40);
-/// How long an attack runs before it is measured.
+/// Duration of an attack before the measurement starts.
 const LEAD: Duration = Duration::from_secs(1);
-/// After an attack, until memory is looked at again.
+/// Pause after an attack, before memory is read again.
 const REST: Duration = Duration::from_secs(5);
 const SENTENCE: &str = "The quick brown fox jumps over the lazy dog";
 
@@ -42,11 +41,11 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
             let quiet = honest.ask_for(phase);
             let attackers = attack.begin(&system, LEAD + phase)?;
             honest.ask_for(LEAD);
-            let beside = honest.ask_for(phase);
+            let during = honest.ask_for(phase);
             attempts += attackers.end();
-            // What the attack left in the queue is not the next round's.
+            // Let the queue drain, so that the attack does not affect the next round.
             std::thread::sleep(LEAD);
-            asked.push([quiet, beside]);
+            asked.push([quiet, during]);
         }
         let peak = system.usage().map(|usage| usage.peak_mib);
         std::thread::sleep(REST);
@@ -57,14 +56,14 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-/// What became of requests, in order.
-struct Asked {
-    /// Milliseconds of those that were answered.
+/// Results of requests, in order.
+struct Outcomes {
+    /// Milliseconds of each answered request.
     answered: Vec<f64>,
     failed: u32,
 }
 
-/// A client that asks at a steady pace, each time on its own.
+/// A client that sends requests at a steady rate, each on a new connection.
 struct Honest {
     client: Client,
     url: String,
@@ -80,8 +79,8 @@ impl Honest {
         })
     }
 
-    fn ask_for(&mut self, time: Duration) -> Asked {
-        let mut asked = Asked {
+    fn ask_for(&mut self, time: Duration) -> Outcomes {
+        let mut asked = Outcomes {
             answered: Vec::new(),
             failed: 0,
         };
@@ -105,7 +104,7 @@ impl Honest {
 fn report(
     run: &mut Run,
     attack: &Attack,
-    rounds: &[[Asked; 2]],
+    rounds: &[[Outcomes; 2]],
     attempts: u64,
     peak: [f64; 2],
     after: [f64; 2],
@@ -129,10 +128,10 @@ fn report(
             run.times("hostile.latency", &parameters, &answered);
         }
     }
-    // Round by round, so that the spread is the ratio's own.
+    // Computed round by round, so that the spread is that of the ratio.
     let slowdowns: Vec<f64> = rounds
         .iter()
-        .filter_map(|[quiet, beside]| Some(median(beside)? / median(quiet)?))
+        .filter_map(|[quiet, during]| Some(median(during)? / median(quiet)?))
         .collect();
     if !slowdowns.is_empty() {
         run.sample("hostile.slowdown", &with(&[]), Unit::Ratio, &slowdowns);
@@ -147,6 +146,6 @@ fn report(
     Ok(())
 }
 
-fn median(asked: &Asked) -> Option<f64> {
+fn median(asked: &Outcomes) -> Option<f64> {
     statistics::of(&asked.answered).p50
 }

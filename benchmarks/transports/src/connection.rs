@@ -1,4 +1,4 @@
-//! Streams that a session runs over, and framing for those that have none.
+//! Connections for sessions, and framing for transports without their own.
 
 use std::io::{ErrorKind, IoSlice};
 
@@ -6,19 +6,19 @@ use anyhow::{Context, Result};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// Bytes that a pipe in memory holds: those of the published comparison.
+/// Buffer size of an in-memory pipe, as in the published comparison.
 const PIPE: usize = 1 << 20;
 
-/// Bytes both ways.
+/// A bidirectional byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// One end of a connection.
-pub type Wire = Box<dyn Stream>;
+pub type Connection = Box<dyn Stream>;
 
-/// Where connections come from.
-pub enum Dock {
+/// Opens connections.
+pub enum Connector {
     /// A pipe in this process.
     Pipe,
     /// A Unix socket.
@@ -27,13 +27,13 @@ pub enum Dock {
     Tcp(TcpListener),
 }
 
-impl Dock {
-    /// Listens on a Unix socket in the folder of temporary files.
+impl Connector {
+    /// Listens on a Unix socket in the temporary folder.
     ///
     /// # Errors
-    /// Where that cannot be done.
+    /// If that fails.
     pub fn unix() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("lanes-{}.sock", std::process::id()));
+        let path = std::env::temp_dir().join(format!("transports-{}.sock", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path)
             .with_context(|| format!("cannot listen on {}", path.display()))?;
@@ -43,12 +43,12 @@ impl Dock {
     /// Listens on a port of the loopback interface.
     ///
     /// # Errors
-    /// Where that cannot be done.
+    /// If that fails.
     pub async fn tcp() -> Result<Self> {
         Ok(Self::Tcp(TcpListener::bind("127.0.0.1:0").await?))
     }
 
-    /// As parameters call it.
+    /// Name in parameters.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Pipe => "in process",
@@ -57,11 +57,11 @@ impl Dock {
         }
     }
 
-    /// A fresh connection: the client's end and the server's.
+    /// Opens a connection; returns the client's end and the server's.
     ///
     /// # Errors
-    /// Those of sockets.
-    pub async fn pair(&self) -> Result<(Wire, Wire)> {
+    /// Socket errors.
+    pub async fn pair(&self) -> Result<(Connection, Connection)> {
         Ok(match self {
             Self::Pipe => {
                 let (near, far) = duplex(PIPE);
@@ -82,7 +82,7 @@ impl Dock {
     }
 }
 
-impl Drop for Dock {
+impl Drop for Connector {
     fn drop(&mut self) {
         if let Self::Unix(_, path) = self {
             let _ = std::fs::remove_file(path);
@@ -90,11 +90,11 @@ impl Drop for Dock {
     }
 }
 
-/// Writes a message behind its length (4 bytes): both in one piece where the stream takes several, so that a cipher
-/// below makes no record for the length alone.
+/// Writes a message with a 4-byte length prefix, both in one vectored write if possible, so that a cipher below does not create a
+/// record for the length alone.
 ///
 /// # Errors
-/// Those of the stream.
+/// Errors of the stream.
 pub async fn write(stream: &mut (impl AsyncWrite + Unpin), payload: &[u8]) -> std::io::Result<()> {
     let length = u32::try_from(payload.len()).map_err(|_| ErrorKind::InvalidInput)?;
     let length = length.to_be_bytes();
@@ -109,10 +109,10 @@ pub async fn write(stream: &mut (impl AsyncWrite + Unpin), payload: &[u8]) -> st
     stream.flush().await
 }
 
-/// Reads a message behind its length into `buffer`, which grows to the longest one; returns how long it is.
+/// Reads a message with a length prefix into `buffer`, which grows as needed; returns the message's length.
 ///
 /// # Errors
-/// Those of the stream.
+/// Errors of the stream.
 pub async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut Vec<u8>,
@@ -131,5 +131,5 @@ pub async fn read(
     Ok(length)
 }
 
-/// Longest message of a contest.
+/// Longest message of a comparison.
 const MOST: usize = 1 << 21;

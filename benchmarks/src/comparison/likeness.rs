@@ -1,13 +1,14 @@
-//! Which of our figures answers a published one, and whether both are the same thing, by the tables of [`rules`](super::rules).
+//! Finds the figure of ours that corresponds to a published one, and decides by the tables of [`rules`](super::rules) whether
+//! both measure the same thing.
 
 use super::rules::{Condition, RULES, Rule, Test};
 use crate::record::{Environment, Measurement, Parameter};
 use crate::schema::name_of;
 
-/// A figure, and where it was made.
+/// A figure and the environment that it was measured in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figure<'a> {
-    pub(super) place: Environment,
+    pub(super) environment: Environment,
     pub(super) measurement: &'a Measurement,
 }
 
@@ -20,18 +21,18 @@ impl<'a> Figure<'a> {
         &self.measurement.subject
     }
 
-    /// Whether a rule is about it, as the published one.
-    fn is_about(self, rule: &Rule) -> bool {
+    /// Whether a rule applies to it, as the published figure.
+    fn is_covered_by(self, rule: &Rule) -> bool {
         let mut subjects = rule.subjects.iter();
         let named = subjects.any(|beginning| self.subject().starts_with(beginning));
         (named || rule.subjects.is_empty()) && self.fits(rule.theirs)
     }
 
-    /// Whether it fits each of `conditions`.
+    /// Whether it meets each of `conditions`.
     fn fits(self, conditions: &[Condition]) -> bool {
         conditions.iter().all(|Condition(name, test)| {
             let text = match *name {
-                "environment" => Some(name_of(self.place)),
+                "environment" => Some(name_of(self.environment)),
                 name => self.parameter(name).map(Parameter::to_string),
             };
             test.accepts(text.as_deref())
@@ -52,10 +53,10 @@ impl Test {
     }
 }
 
-/// Our figure that is measured most like `theirs`: nothing that both state differs, but for a stand-in.
+/// Returns our figure with the most similar conditions: no parameter that both state differs, except for a stand-in.
 pub(super) fn nearest<'a>(theirs: Figure<'_>, ours: &[Figure<'a>]) -> Option<Figure<'a>> {
     let mut best: Option<(_, Figure<'a>)> = None;
-    for one in ours.iter().filter(|one| answers(**one, theirs)) {
+    for one in ours.iter().filter(|one| corresponds(**one, theirs)) {
         let Some(rank) = rank(*one, theirs) else {
             continue;
         };
@@ -66,8 +67,8 @@ pub(super) fn nearest<'a>(theirs: Figure<'_>, ours: &[Figure<'a>]) -> Option<Fig
     best.map(|(_, one)| one)
 }
 
-fn answers(ours: Figure<'_>, theirs: Figure<'_>) -> bool {
-    // Their inference within a request is our engine by itself, in turns with the request.
+fn corresponds(ours: Figure<'_>, theirs: Figure<'_>) -> bool {
+    // Their inference within a request corresponds to our bare engine, measured in turns with the request.
     if theirs.subject() == "request.inference_only" {
         return ours.subject() == "request.end_to_end"
             && ours.fits(&[Condition("path", Test::Is(&["bare engine"]))]);
@@ -75,12 +76,12 @@ fn answers(ours: Figure<'_>, theirs: Figure<'_>) -> bool {
     ours.subject() == theirs.subject()
 }
 
-/// Compared from left to right: agreement, then the preferences in their order. `None` where a condition differs.
+/// Ranks are compared from left to right: agreement, then the preferences in order. `None` where a condition differs.
 fn rank(ours: Figure<'_>, theirs: Figure<'_>) -> Option<(i32, Vec<bool>)> {
     let mut agreement = 0;
-    // The aggregation report has a run for each platform, ours has one run for all of them.
+    // The aggregation report has one run per platform; ours has one run for all of them.
     if ours.parameter("platform").is_some() {
-        let platform: Test = match theirs.place {
+        let platform: Test = match theirs.environment {
             Environment::BareMetal => Test::Begins(&["native"]),
             Environment::Hybrid => Test::Begins(&["hybrid"]),
             _ => Test::Begins(&["enclave"]),
@@ -93,24 +94,24 @@ fn rank(ours: Figure<'_>, theirs: Figure<'_>) -> Option<(i32, Vec<bool>)> {
     for (name, value) in &theirs.measurement.parameters {
         match ours.parameter(name) {
             Some(own) if same(own, value) => agreement += 2,
-            Some(own) if paired(RULES.stand_ins, own, value) => {}
-            // Both state how a session is attested: `unlike` says whether that is the same.
+            Some(own) if is_paired(RULES.stand_ins, own, value) => {}
+            // Both state how a session is attested; [`difference`] decides whether that is the same.
             Some(own) if name == "attestation" => {
-                agreement += i32::from(paired(RULES.proofs, own, value));
+                agreement += i32::from(is_paired(RULES.proofs, own, value));
             }
             Some(_) => return None,
-            // Bytes of both ways are no bytes of one way.
+            // A size that counts both directions is not comparable with one that counts a single direction.
             None if name == "direction" => return None,
             None if RULES.theirs_alone.contains(&name.as_str()) => {}
             None => agreement -= 1,
         }
     }
-    // Throughput is that of a burst, unless it says that it is of round trips.
+    // Throughput is that of a burst, unless it is stated to be of round trips.
     let both_ways = [Condition("pattern", Test::Is(&["round trip"]))];
     if ours.fits(&both_ways) && !theirs.fits(&both_ways) {
         return None;
     }
-    // A peer's figure answers a published one of a transport, and nothing else.
+    // A peer's figure is compared only with a published figure of a transport.
     let own = ours.fits(&[Condition(
         "engine",
         Test::Begins(&["fused-f32", "clearseal"]),
@@ -128,17 +129,17 @@ fn rank(ours: Figure<'_>, theirs: Figure<'_>) -> Option<(i32, Vec<bool>)> {
     ))
 }
 
-/// What differs between two figures of one subject in a condition that decides what they mean.
-pub(super) fn unlike(theirs: Figure<'_>, ours: Figure<'_>) -> Option<&'static str> {
+/// Returns what differs between two figures of one subject in a condition that changes their meaning.
+pub(super) fn difference(theirs: Figure<'_>, ours: Figure<'_>) -> Option<&'static str> {
     let mut rules = RULES.unlike.iter();
-    let rule = rules.find(|rule| theirs.is_about(rule) && ours.fits(rule.ours));
+    let rule = rules.find(|rule| theirs.is_covered_by(rule) && ours.fits(rule.ours));
     rule.and_then(|rule| rule.reason)
 }
 
-/// Says why our run has no such figure.
-pub(super) fn absent(theirs: Figure<'_>) -> &'static str {
+/// Returns why our run has no such figure.
+pub(super) fn absence_reason(theirs: Figure<'_>) -> &'static str {
     let mut rules = RULES.absent.iter();
-    let rule = rules.find(|rule| theirs.is_about(rule));
+    let rule = rules.find(|rule| theirs.is_covered_by(rule));
     rule.and_then(|rule| rule.reason).unwrap_or_default()
 }
 
@@ -150,8 +151,8 @@ pub(super) fn same(a: &Parameter, b: &Parameter) -> bool {
     }
 }
 
-/// Whether ours stands for theirs in a table of pairs, theirs first.
-fn paired(pairs: &[(&str, &str)], ours: &Parameter, theirs: &Parameter) -> bool {
+/// Whether `pairs` lists ours as the counterpart of theirs; theirs comes first.
+fn is_paired(pairs: &[(&str, &str)], ours: &Parameter, theirs: &Parameter) -> bool {
     let (ours, theirs) = (ours.to_string(), theirs.to_string());
     pairs.iter().any(|pair| *pair == (&theirs, &ours))
 }
