@@ -1,6 +1,6 @@
 //! Embeds the arguments with a sentence-transformers folder: `cargo run --release -p engine --example embed -- FOLDER TEXT…`.
 //!
-//! Prints one line a text: how many tokens it has, and its cosine to the first text.
+//! Prints one line per text: its number of tokens, and its cosine to the first text.
 
 #![allow(clippy::print_stdout, reason = "a program for a terminal")]
 

@@ -1,4 +1,5 @@
-//! Candle's BERT, pooled over real tokens alone, L2-normalised: what runs where the fused engine has no kernels, and its oracle.
+//! Candle's BERT, pooled over real tokens only and L2-normalised. Runs models for which the fused engine has no kernels, and is
+//! the reference that the fused engine is tested against.
 
 use std::collections::HashMap;
 
@@ -17,19 +18,19 @@ pub struct CandleEncoder {
 }
 
 impl CandleEncoder {
-    /// Builds the model out of `weights`, whose memory it takes over.
+    /// Builds the model from `weights`, reusing their memory.
     ///
     /// # Errors
-    /// [`LoadError`] where a tensor is missing or has another shape.
+    /// [`LoadError`] if a tensor is missing or has another shape.
     pub fn new(shape: Shape, weights: Weights) -> Result<Self, LoadError> {
         shape.check_sizes()?;
         let weights = weights.into_tensors();
         let prefix = shape.check_tensors(&weights)?;
         let tensors = weights
             .into_iter()
-            // Others were not checked, and may bear the same name without the prefix.
+            // Other tensors were not checked, and may have the same name without the prefix.
             .filter_map(|(name, weight)| Some((name.strip_prefix(prefix)?.to_owned(), weight)))
-            // The vector becomes the tensor's storage: nothing is copied.
+            // The vector becomes the tensor's storage, without a copy.
             .map(|(name, weight)| {
                 let tensor = Tensor::from_vec(weight.values, weight.shape, &Device::Cpu)?;
                 Ok((name, tensor))
@@ -120,7 +121,7 @@ impl Encoder for CandleEncoder {
     }
 }
 
-/// The shape in candle's terms; what has no influence on a forward pass is left at its default.
+/// Converts the shape to candle's configuration; fields that do not affect a forward pass keep their defaults.
 fn config(shape: &Shape) -> Config {
     Config {
         vocab_size: shape.vocabulary,
@@ -142,7 +143,7 @@ fn config(shape: &Shape) -> Config {
     }
 }
 
-/// Positions of `sequences` in groups of nearly equal length, so that little of a batch is padding.
+/// Groups the positions of `sequences` by nearly equal length, so that a batch has little padding.
 fn groups(sequences: &[&[u32]]) -> Vec<Vec<usize>> {
     const GROUP_TOKENS: usize = 1024;
     let mut order: Vec<_> = (0..sequences.len()).collect();
@@ -163,7 +164,7 @@ fn groups(sequences: &[&[u32]]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The sum of `states`, scaled to length one: those of all tokens give their mean, that of one itself.
+/// Sums `states` and scales the sum to length one: the mean of all tokens, or one token's own state.
 fn pool(states: &[f32], row: &mut [f32]) {
     for state in states.chunks_exact(row.len()) {
         for (sum, value) in row.iter_mut().zip(state) {
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_without_the_prefix_do_not_stand_in_for_those_with_it() {
+    fn tensors_without_the_prefix_do_not_replace_those_with_it() {
         let mut both: BTreeMap<_, _> = weights()
             .into_iter()
             .map(|(name, weight)| (format!("bert.{name}"), weight))
@@ -368,7 +369,7 @@ mod tests {
             ..SHAPE
         };
         let first = CandleEncoder::new(shape, Weights::new(weights()).unwrap()).unwrap();
-        // Of a single token the mean is the token.
+        // The mean of a single token is the token.
         assert_eq!(
             first.encode(&[&[5]]).unwrap(),
             encoder().encode(&[&[5]]).unwrap()

@@ -1,4 +1,4 @@
-//! Text in, vectors out: what the inner API calls.
+//! Embeds texts: the interface that the inner API calls.
 
 use std::sync::{Arc, Weak};
 
@@ -7,71 +7,71 @@ use zeroize::Zeroizing;
 
 use super::{Health, LoadError, Observer, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
 
-/// A tokenizer and the inference threads behind it.
+/// A tokenizer and the inference threads.
 pub struct Embedder {
     tokenizer: Arc<Tokenizer>,
     pool: Pool,
 }
 
-/// What is to be embedded.
+/// Inputs to embed.
 pub enum Inputs {
     /// Texts.
     Texts(Vec<String>),
-    /// Tokens of texts; see [`Tokenizer::wrap`] for what becomes of special tokens and padding.
+    /// Token ids of texts; see [`Tokenizer::wrap`] for special tokens and padding.
     Pieces(Vec<Vec<u32>>),
 }
 
-/// What becomes of an input that is longer than the model reads.
+/// How to handle an input that is longer than the model's maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlong {
-    /// It is cut, and [`Item::truncated`] says so.
+    /// Truncate it, and set [`Item::truncated`].
     #[default]
     Cut,
-    /// Nothing is computed: [`EmbedError::Overlong`].
+    /// Reject all inputs: [`EmbedError::Overlong`].
     Refuse,
 }
 
-/// One unit-length row an input, in order. Has no `Debug`: it holds the user's embeddings.
+/// One unit-length row per input, in order. Has no `Debug`, because it holds the user's embeddings.
 pub struct Embeddings {
-    /// Rows, one after the other; wiped when dropped.
+    /// Concatenated rows; zeroized when dropped.
     pub values: Zeroizing<Vec<f32>>,
     /// Length of a row.
     pub dimension: usize,
-    /// What became of each input.
+    /// Details of each input.
     pub items: Vec<Item>,
 }
 
-/// What became of one input.
+/// Details of one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Tokens that were read, special tokens included.
+    /// Tokens that were encoded, special tokens included.
     pub tokens: usize,
-    /// There were more, and they were left out.
+    /// Whether further tokens were dropped.
     pub truncated: bool,
 }
 
-/// Why inputs were not embedded. Exhaustive, so that a service has to map each to an answer.
+/// Why inputs were not embedded. Exhaustive, so that a service must map each variant to an answer.
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 pub enum EmbedError {
-    /// Tokens could not be made of an input.
+    /// An input could not be tokenized.
     #[error("input {index} (counted from 0): {error}")]
     #[coded(from = error)]
     Tokenizer {
-        /// Which one; of several any.
+        /// Position of the input; any of them if there are several.
         index: usize,
-        /// Why not.
+        /// The tokenizer's error.
         error: TokenizerError,
     },
-    /// An input is longer than the model reads, and none was to be cut.
+    /// An input is longer than the model's maximum, and truncation was not allowed.
     #[error("input {index} (counted from 0) is longer than {max_tokens} tokens")]
     #[coded(
         "INPUT_TOO_LONG",
         remedy = "Split it, or let long inputs be cut: leave `truncate` out."
     )]
     Overlong {
-        /// The first of them.
+        /// Position of the first such input.
         index: usize,
-        /// What the model reads, special tokens included.
+        /// The model's maximum, special tokens included.
         max_tokens: usize,
     },
     /// See [`PoolError`].
@@ -81,10 +81,10 @@ pub enum EmbedError {
 }
 
 impl Embedder {
-    /// Puts the two together.
+    /// Combines a tokenizer with inference threads.
     ///
     /// # Errors
-    /// [`LoadError::Vocabulary`] where the tokenizer has tokens that the model does not.
+    /// [`LoadError::Vocabulary`] if the tokenizer has tokens that the model does not have.
     pub fn new(tokenizer: Tokenizer, pool: Pool) -> Result<Self, LoadError> {
         let (pieces, model) = (tokenizer.vocabulary(), pool.encoder().vocabulary());
         if pieces > model {
@@ -99,7 +99,7 @@ impl Embedder {
         })
     }
 
-    /// Embeds `inputs`. Dropping the future withdraws what was not computed yet.
+    /// Embeds `inputs`. Dropping the future cancels work that has not started.
     ///
     /// # Errors
     /// [`EmbedError`].
@@ -160,7 +160,7 @@ impl Embedder {
         self.pool.health()
     }
 
-    /// Has `observer` told how long requests wait and batches take. The first one stays.
+    /// Sets the `observer` of queueing and computing times. Later calls have no effect.
     pub fn observe(&self, observer: Arc<dyn Observer>) {
         self.pool.observe(observer);
     }
@@ -171,31 +171,31 @@ impl Embedder {
                 return pieces
                     .iter()
                     .enumerate()
-                    .map(|(index, pieces)| at(index, self.tokenizer.wrap(pieces)))
+                    .map(|(index, pieces)| with_index(index, self.tokenizer.wrap(pieces)))
                     .collect();
             }
             Inputs::Texts(texts) => Zeroizing::new(texts),
         };
-        // Some hundred microseconds at most; a thread switch would not be cheaper.
+        // Takes at most some hundred microseconds; switching threads would not be cheaper.
         if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES {
             return texts
                 .iter()
                 .enumerate()
-                .map(|(index, text)| at(index, self.tokenizer.encode(text)))
+                .map(|(index, text)| with_index(index, self.tokenizer.encode(text)))
                 .collect();
         }
-        let (tokens, _) = tokenize_elsewhere(Arc::clone(&self.tokenizer), texts);
+        let (tokens, _) = tokenize_on_rayon(Arc::clone(&self.tokenizer), texts);
         tokens.await
     }
 }
 
-fn at<T>(index: usize, outcome: Result<T, TokenizerError>) -> Result<T, EmbedError> {
+fn with_index<T>(index: usize, outcome: Result<T, TokenizerError>) -> Result<T, EmbedError> {
     outcome.map_err(|error| EmbedError::Tokenizer { index, error })
 }
 
-/// Tokenizes on other threads until the future is dropped: it holds a guard that they watch. The reference beside it lets a test
-/// see whether that guard is still there.
-fn tokenize_elsewhere(
+/// Tokenizes on rayon's threads until the future is dropped: the future holds a guard that they check. The returned weak
+/// reference lets a test check whether the guard still exists.
+fn tokenize_on_rayon(
     tokenizer: Arc<Tokenizer>,
     texts: Zeroizing<Vec<String>>,
 ) -> (
@@ -214,7 +214,7 @@ fn tokenize_elsewhere(
     (tokens, awaited)
 }
 
-/// Tokenizes on several threads, and stops when the guard behind `awaited` has been dropped.
+/// Tokenizes on several threads; stops once the guard behind `awaited` has been dropped.
 fn tokenize(
     tokenizer: &Tokenizer,
     texts: &[String],
@@ -222,14 +222,14 @@ fn tokenize(
 ) -> Result<Vec<Tokens>, EmbedError> {
     let encode = |(index, text): (usize, &String)| match awaited.strong_count() {
         0 => Err(EmbedError::Pool(PoolError::Failed)),
-        _ => at(index, tokenizer.encode(text)),
+        _ => with_index(index, tokenizer.encode(text)),
     };
-    // The pool is rayon's own: of as many threads as there are for inference, asleep otherwise.
+    // Rayon's global pool: as many threads as for inference, asleep otherwise.
     let texts = texts.par_iter().with_min_len(TEXTS_EACH);
     texts.enumerate().map(encode).collect()
 }
 
-/// Beyond this many bytes, tokenizing leaves the async runtime.
+/// Longer inputs are tokenized outside the async runtime.
 const INLINE_BYTES: usize = 2048;
 
 /// Fewer texts than this are not worth another thread.
@@ -244,7 +244,7 @@ mod tests {
     use super::super::{EngineChoice, PoolLimits, Precision, Shape};
     use super::*;
 
-    /// A tokenizer of `pieces` tokens beside the special ones, with a model of `vocabulary`.
+    /// A tokenizer with `pieces` tokens in addition to the special ones, and a model with `vocabulary` tokens.
     fn embedder(pieces: u32, vocabulary: usize) -> Result<Embedder, LoadError> {
         let words = (0..pieces).map(|n| format!("word{n}"));
         let tokenizer = Tokenizer::from_json(&bert::tokenizer_json(words), TINY.max_tokens);
@@ -267,11 +267,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn texts_that_nobody_waits_for_are_not_tokenized() {
+    async fn texts_of_a_cancelled_request_are_not_tokenized() {
         let embedder = embedder(10, 100).unwrap();
         let texts = vec!["word1 word2".to_owned(); 3];
         let elsewhere = || {
-            tokenize_elsewhere(
+            tokenize_on_rayon(
                 Arc::clone(&embedder.tokenizer),
                 Zeroizing::new(texts.clone()),
             )

@@ -2,12 +2,13 @@
 //!
 //! | part | is |
 //! | --- | --- |
-//! | [`Tokenizer`] | a `tokenizer.json`, held to a longest sequence |
-//! | [`Encoder`] | a forward pass, with two implementations: [`FusedEncoder`], packed weights and kernels for the processor at hand; `CandleEncoder` (feature `candle`), which runs any BERT encoder and is what the first is checked against |
-//! | [`Pool`] | inference threads behind a bounded queue: clients take turns, work that would miss its deadline is refused at once |
+//! | [`Tokenizer`] | a `tokenizer.json` with a maximum sequence length |
+//! | [`Encoder`] | a forward pass, with two implementations: [`FusedEncoder`], packed weights and kernels for the processor at hand; `CandleEncoder` (feature `candle`), which runs any BERT encoder and is the reference that the first is tested against |
+//! | [`Pool`] | inference threads behind a bounded queue: clients take turns, and work that would miss its deadline is refused
+//! immediately |
 //! | [`Embedder`] | a tokenizer and a pool: what a service calls |
 //!
-//! The crate knows texts, weights and threads. It reads no file by itself, opens no socket and keeps no secret.
+//! The crate knows texts, weights and threads. It opens no file and no socket, and keeps no secret.
 //!
 //! `examples/embed.rs` embeds texts with a sentence-transformers folder. Without a model, a random one shows the calls:
 //!
@@ -54,23 +55,23 @@ pub use shape::{Activation, Pooling, Shape};
 pub use tokenize::{MAX_TEXT_BYTES, Tokenizer, TokenizerError, Tokens};
 pub use weights::{Weight, Weights, WeightsError};
 
-/// A forward pass: tokens in, one L2-normalised embedding a sequence out.
+/// A forward pass: token ids in, one L2-normalised embedding per sequence out.
 ///
-/// Implementations are called from several threads at once and share no lock over a computation.
+/// Implementations are called from several threads concurrently and hold no lock during a computation.
 pub trait Encoder: Send + Sync {
     /// Encodes `sequences`, special tokens included, of 1..=[`max_tokens`](Encoder::max_tokens) tokens each.
     ///
-    /// Returns `sequences.len()` rows of [`dimension`](Encoder::dimension) floats, in the order given. A row does not
-    /// depend on what else is in the call, beyond rounding.
+    /// Returns `sequences.len()` rows of [`dimension`](Encoder::dimension) floats, in the given order. A row does not depend on
+    /// the other sequences, beyond rounding.
     ///
     /// # Errors
-    /// [`EncodeError`] where a sequence is outside the limits, or the arithmetic failed; never quotes an input.
+    /// [`EncodeError`] if a sequence is outside the limits or the computation failed; never quotes an input.
     fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError>;
 
-    /// As [`encode`](Encoder::encode), into memory of the caller's: `sequences.len()` × `dimension` floats.
+    /// Like [`encode`](Encoder::encode), into the caller's memory: `sequences.len()` × `dimension` floats.
     ///
     /// # Errors
-    /// As [`encode`](Encoder::encode), and [`EncodeError::Output`]; then `rows` is unspecified.
+    /// Those of [`encode`](Encoder::encode), and [`EncodeError::Output`]; `rows` is then unspecified.
     fn encode_into(&self, sequences: &[&[u32]], rows: &mut [f32]) -> Result<(), EncodeError> {
         let encoded = self.encode(sequences)?;
         if encoded.len() != rows.len() {
@@ -83,7 +84,7 @@ pub trait Encoder: Send + Sync {
         Ok(())
     }
 
-    /// What encoding a sequence of `tokens` tokens costs, in tokens of a short one. Never zero.
+    /// Cost of encoding a sequence of `tokens` tokens, in units of a short sequence's token. Never zero.
     fn cost(&self, tokens: usize) -> usize {
         tokens
     }
@@ -94,10 +95,10 @@ pub trait Encoder: Send + Sync {
     /// Longest sequence in tokens.
     fn max_tokens(&self) -> usize;
 
-    /// Number of tokens; each id is smaller.
+    /// Number of tokens; all ids are smaller.
     fn vocabulary(&self) -> usize;
 
-    /// Implementation and precision, as the manifest and receipts state it: `fused-f32-avx2`, `candle-f32`.
+    /// Implementation and precision, as stated in the manifest and receipts: `fused-f32-avx2`, `candle-f32`.
     fn name(&self) -> &'static str;
 }
 
@@ -105,7 +106,7 @@ pub trait Encoder: Send + Sync {
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// A sequence has no token, or too many.
+    /// A sequence is empty or too long.
     #[error("sequence {index} has {length} tokens, allowed are 1 to {max}")]
     #[coded(
         "ENGINE_SEQUENCE_LENGTH",
@@ -119,7 +120,7 @@ pub enum EncodeError {
         /// Longest allowed.
         max: usize,
     },
-    /// A token does not exist.
+    /// A token id is outside the vocabulary.
     #[error("sequence {index} holds a token id outside the vocabulary of {vocabulary}")]
     #[coded(
         "ENGINE_TOKEN_UNKNOWN",
@@ -131,7 +132,7 @@ pub enum EncodeError {
         /// Size of the vocabulary.
         vocabulary: usize,
     },
-    /// The place for the embeddings has the wrong size.
+    /// The output slice has the wrong length.
     #[error("room for {found} floats, the embeddings need {expected}")]
     #[coded(
         "ENGINE_OUTPUT_LENGTH",
@@ -143,7 +144,7 @@ pub enum EncodeError {
         /// Floats given.
         found: usize,
     },
-    /// The weights drove a value beyond what f32 can hold.
+    /// The weights cause a value beyond the range of f32.
     #[error("the embedding of sequence {index} is not finite")]
     #[coded(
         "ENGINE_NOT_FINITE",
@@ -157,7 +158,7 @@ pub enum EncodeError {
     #[error("cannot start a thread: {0}")]
     #[coded("ENGINE_THREADS", remedy = "Lower --threads.")]
     Threads(#[from] std::io::Error),
-    /// The arithmetic failed.
+    /// The computation failed.
     #[error("the arithmetic failed: {0}")]
     #[coded("ENGINE_FAILED", remedy = "Report this as a defect of the engine.")]
     Arithmetic(String),
@@ -178,7 +179,7 @@ pub fn normalise(row: &mut [f32]) {
     }
 }
 
-/// Checks what every encoder demands of its input.
+/// Checks the limits that apply to every encoder.
 pub(crate) fn check_sequences(shape: &Shape, sequences: &[&[u32]]) -> Result<(), EncodeError> {
     let (max, vocabulary) = (shape.max_tokens, shape.vocabulary);
     for (index, sequence) in sequences.iter().enumerate() {

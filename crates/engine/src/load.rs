@@ -1,4 +1,4 @@
-//! Which engine runs a model, and why one may not.
+//! Chooses the engine for a model, and reports why an engine cannot run it.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -6,24 +6,23 @@ use std::sync::Arc;
 use super::{Encoder, FusedEncoder, Precision, Shape};
 use crate::weights::Weights;
 
-/// The engine that a person asks for.
+/// The engine that the operator selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum EngineChoice {
-    /// `fused` where it has kernels for the model's shape, else `candle`.
+    /// `fused` if it has kernels for the model's shape, otherwise `candle`.
     Auto,
-    /// The engine of this crate: packed weights, kernels for the processor at hand.
+    /// The fused engine of this crate: packed weights, and kernels for this processor.
     Fused,
-    /// Candle's, which runs any BERT.
+    /// Candle's engine, which runs any BERT.
     Candle,
 }
 
 impl EngineChoice {
-    /// Builds an encoder of `threads` threads out of `weights`, whose memory it takes over and which it keeps as exactly as
-    /// `precision` says.
+    /// Builds an encoder with `threads` threads from `weights`, reusing their memory and storing them in `precision`.
     ///
     /// # Errors
-    /// [`LoadError`] names what does not fit: a member of `config.json`, a tensor, or a precision that the engine has not.
+    /// [`LoadError`] names the mismatch: a member of `config.json`, a tensor, or a precision that the engine does not support.
     pub fn build(
         self,
         shape: Shape,
@@ -77,7 +76,7 @@ fn candle(
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// `config.json` describes what no engine here computes.
+    /// `config.json` describes a model that no engine here computes.
     #[error("config.json: {0}")]
     #[coded(
         "ENGINE_CONFIG_UNSUPPORTED",
@@ -91,29 +90,29 @@ pub enum LoadError {
         remedy = "Run this model with --engine candle, or leave the choice to --engine auto."
     )]
     Shape {
-        /// Which number, and what it should be.
+        /// The number that is not supported, and its required value.
         reason: &'static str,
     },
-    /// Candle runs the model, and computes in f32 alone.
+    /// Candle has to run the model, and computes only in f32.
     #[error(
         "--precision {}: only the fused engine has it, and candle is to run this model ({reason})",
         .precision.name()
     )]
     #[coded("ENGINE_PRECISION_UNSUPPORTED", remedy = "Leave --precision out.")]
     Precision {
-        /// What was asked for.
+        /// The requested precision.
         precision: Precision,
-        /// Why candle is to run it.
+        /// Why candle has to run it.
         reason: &'static str,
     },
-    /// This build has no Candle, which would have to run the model.
+    /// This build does not include Candle, which would have to run the model.
     #[error("this build has only the fused engine ({reason})")]
     #[coded("ENGINE_NO_CANDLE", remedy = "Build with the feature `candle`.")]
     NoCandle {
-        /// Why candle is to run it.
+        /// Why candle has to run it.
         reason: &'static str,
     },
-    /// A tensor is not in the file.
+    /// A tensor is missing from the file.
     #[error("no tensor `{name}` of shape {expected:?}, with or without the prefix `bert.`")]
     #[coded(
         "ENGINE_TENSOR_MISSING",
@@ -122,10 +121,10 @@ pub enum LoadError {
     Missing {
         /// Its name without prefix.
         name: String,
-        /// Shape that follows from `config.json`.
+        /// Shape implied by `config.json`.
         expected: Vec<usize>,
     },
-    /// A tensor has another shape than `config.json` implies.
+    /// A tensor's shape differs from the one implied by `config.json`.
     #[error("tensor `{name}` is {observed:?}, expected {expected:?}")]
     #[coded(
         "ENGINE_TENSOR_SHAPE",
@@ -134,12 +133,12 @@ pub enum LoadError {
     TensorShape {
         /// Its name without prefix.
         name: String,
-        /// Shape that follows from `config.json`.
+        /// Shape implied by `config.json`.
         expected: Vec<usize>,
         /// Shape in the file.
         observed: Vec<usize>,
     },
-    /// A weight is too large for the precision that was asked for.
+    /// A weight is too large for the requested precision.
     #[error(
         "tensor `{name}` holds {largest}, which has no finite value in {}, as --precision {} keeps it",
         .kept.name(), .precision.name()
@@ -148,11 +147,11 @@ pub enum LoadError {
     TensorRange {
         /// Its name without prefix.
         name: String,
-        /// The largest absolute value in it.
+        /// Its largest absolute value.
         largest: f32,
-        /// What was asked for.
+        /// The requested precision.
         precision: Precision,
-        /// How this tensor is kept then.
+        /// The storage precision of this tensor.
         kept: Precision,
     },
     /// `tokenizer.json` has tokens that the model does not.
@@ -162,12 +161,12 @@ pub enum LoadError {
         remedy = "Get tokenizer.json and config.json of one model."
     )]
     Vocabulary {
-        /// One more than the largest id that a text may become.
+        /// One more than the tokenizer's largest id.
         tokenizer: usize,
-        /// Tokens with an embedding.
+        /// Tokens that have an embedding.
         model: usize,
     },
-    /// Candle refused what was checked before.
+    /// Candle refused a model that passed the checks.
     #[cfg(feature = "candle")]
     #[error("candle refused the model: {0}")]
     #[coded(
@@ -187,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_says_engine_precision_and_instruction_set() {
+    fn the_name_states_engine_precision_and_instruction_set() {
         for (precision, prefix) in [
             (Precision::F32, "fused-f32-"),
             (Precision::F16, "fused-f16-"),
@@ -201,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Rows of a model whose normalisations have the names that files from TensorFlow give them.
+    /// Rows of a model whose normalisations have the names used in files from TensorFlow.
     #[test]
     fn every_engine_reads_older_names() {
         let model = random_model(&TINY, 1);

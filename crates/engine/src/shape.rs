@@ -1,4 +1,4 @@
-//! What a model looks like, read from its `config.json`, and whether the weights agree with it.
+//! A model's shape, from its `config.json`, and whether the weights match it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::LoadError;
 use crate::weights::Weight;
 
-/// A BERT encoder: absolute positions, layer normalisation after each residual.
+/// A BERT encoder with absolute positions and layer normalisation after each residual.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// `hidden_size`: features of a token, and length of an embedding. A multiple of `heads`.
@@ -22,7 +22,7 @@ pub struct Shape {
     pub vocabulary: usize,
     /// `max_position_embeddings`
     pub positions: usize,
-    /// `type_vocab_size`; only type 0 is ever used.
+    /// `type_vocab_size`; only type 0 is used.
     pub token_types: usize,
     /// `layer_norm_eps`
     pub norm_epsilon: f32,
@@ -30,11 +30,11 @@ pub struct Shape {
     pub activation: Activation,
     /// Longest sequence in tokens, special tokens included; at most `positions`.
     pub max_tokens: usize,
-    /// How rows become one embedding.
+    /// How rows are combined into one embedding.
     pub pooling: Pooling,
 }
 
-/// What the feed-forward network applies between its two products.
+/// Activation function of the feed-forward network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// x Φ(x), Φ the normal distribution function: `gelu`.
@@ -45,7 +45,7 @@ pub enum Activation {
     Relu,
 }
 
-/// Which rows of the last layer make the embedding.
+/// Rows of the last layer that form the embedding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
     /// The mean of all tokens (sentence-transformers' `pooling_mode_mean_tokens`).
@@ -54,7 +54,7 @@ pub enum Pooling {
     First,
 }
 
-/// The members of `config.json` that decide what is computed; others do not matter here.
+/// The members of `config.json` that affect the computation.
 #[derive(Deserialize)]
 struct Description {
     hidden_size: usize,
@@ -73,10 +73,10 @@ struct Description {
 }
 
 impl Shape {
-    /// Reads a `config.json` in the terms of Hugging Face's BERT configuration.
+    /// Parses Hugging Face's BERT configuration.
     ///
     /// # Errors
-    /// [`LoadError::Config`] names the member, what it says and what is supported.
+    /// [`LoadError::Config`] names the member, its value and the supported values.
     pub fn parse(config: &[u8], max_tokens: usize, pooling: Pooling) -> Result<Self, LoadError> {
         let config: Description =
             serde_json::from_slice(config).map_err(|error| LoadError::Config(error.to_string()))?;
@@ -139,14 +139,14 @@ impl Shape {
         2 * self.layers as u64 * (token * tokens + 2 * hidden * tokens * tokens)
     }
 
-    /// What a sequence of `tokens` tokens costs, in tokens of a short one: products grow with the length,
-    /// attention with its square.
+    /// Cost of a sequence of `tokens` tokens, in units of a short sequence's token: products grow with the length, attention with
+    /// its square.
     pub(super) fn cost(&self, tokens: usize) -> usize {
-        // A layer multiplies 4 h² + 2 h w times a token, and 2 h times a pair of tokens.
+        // A layer multiplies 4 h² + 2 h w times per token, and 2 h times per pair of tokens.
         tokens + tokens * tokens / (2 * self.hidden + self.feed_forward)
     }
 
-    /// Refuses sizes that contradict each other, or with which products would overflow.
+    /// Refuses sizes that contradict each other or could overflow in products.
     pub(super) fn check_sizes(&self) -> Result<(), LoadError> {
         let sizes = [
             ("hidden_size", self.hidden, MOST),
@@ -167,7 +167,7 @@ impl Shape {
         }
         if !self.hidden.is_multiple_of(self.heads) {
             return Err(LoadError::Config(format!(
-                "hidden_size {} is no multiple of num_attention_heads {}",
+                "hidden_size {} is not a multiple of num_attention_heads {}",
                 self.hidden, self.heads
             )));
         }
@@ -185,7 +185,7 @@ impl Shape {
         Ok(())
     }
 
-    /// Compares the tensors with what this shape implies; returns the prefix of their names, `bert.` or none.
+    /// Compares the tensors with those implied by this shape; returns the prefix of their names, `bert.` or empty.
     ///
     /// # Errors
     /// [`LoadError`] names the tensor, what was expected and what was found.
@@ -213,7 +213,7 @@ impl Shape {
         Ok(prefix)
     }
 
-    /// Name, without prefix, and dimensions of every tensor that an encoder of this shape needs.
+    /// Name without prefix, and dimensions, of every tensor that an encoder of this shape needs.
     #[must_use]
     pub fn tensors(&self) -> Vec<(String, Vec<usize>)> {
         let (hidden, wide) = (self.hidden, self.feed_forward);
@@ -249,13 +249,13 @@ impl Shape {
     }
 }
 
-/// Keeps products of two sizes far from overflow.
+/// Keeps products of two sizes far below overflow.
 const MOST: usize = 1 << 20;
 
-/// Far more than any model has: a list of their tensors is made before the first is looked for.
+/// Far more than any model has: the list of tensors is created before the first is looked up.
 const MOST_LAYERS: usize = 1 << 10;
 
-/// Far more than any model has: memory for a text of that length is taken before there is one.
+/// Far more than any model has: memory for a text of that length is allocated in advance.
 const MOST_POSITIONS: usize = 1 << 16;
 
 #[cfg(test)]
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_named() {
+    fn an_unsupported_value_is_named() {
         for (from, to, named) in [
             ("\"gelu\"", "\"swish\"", "hidden_act `swish`"),
             ("_heads\":2", "_heads\":3", "num_attention_heads 3"),

@@ -1,4 +1,4 @@
-//! Reads safetensors as a stream: hashes what it reads, and keeps one copy of each parameter, no second one of the file.
+//! Reads safetensors as a stream: hashes the bytes, and keeps one copy of each parameter but none of the file.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::io::Read;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
 
-/// Parameters by name, ready to be handed to an engine by value.
+/// Parameters by name, passed to an engine by value.
 pub struct Weights {
     tensors: BTreeMap<String, Weight>,
 }
@@ -20,10 +20,10 @@ pub struct Weight {
 }
 
 impl Weights {
-    /// Wraps parameters that were made in this process. Older names are read as [`parse`] reads them.
+    /// Wraps parameters created in this process. Older names are converted as in [`parse`].
     ///
     /// # Errors
-    /// [`WeightsError`] where a parameter is NaN or infinite, has not as many values as its shape says, or has two names.
+    /// [`WeightsError`] if a parameter is NaN or infinite, its number of values does not match its shape, or it has two names.
     pub fn new(named: BTreeMap<String, Weight>) -> Result<Self, WeightsError> {
         let mut tensors = BTreeMap::new();
         for (name, weight) in named {
@@ -46,7 +46,7 @@ impl Weights {
         Ok(Self { tensors })
     }
 
-    /// Gives the parameters away, sorted by name.
+    /// Returns the parameters, sorted by name.
     pub fn into_tensors(self) -> BTreeMap<String, Weight> {
         self.tensors
     }
@@ -60,7 +60,7 @@ pub enum WeightsError {
     #[error("the weights cannot be read: {0}")]
     #[coded("WEIGHTS_UNREADABLE", remedy = "Get the model again.")]
     Read(#[from] std::io::Error),
-    /// Not a safetensors file, or one beyond the limits.
+    /// Not a safetensors file, or one that exceeds the limits.
     #[error("the weights are malformed: {0}")]
     #[coded("WEIGHTS_MALFORMED", remedy = "Get the model again.")]
     Malformed(String),
@@ -73,14 +73,14 @@ pub enum WeightsError {
         /// Stored type.
         observed: String,
     },
-    /// A parameter is there under its name of today and under its older one.
+    /// A parameter is present under both its current and its older name.
     #[error("tensor `{tensor}` is there twice, once under its older name `{older}`")]
     #[coded(
         "WEIGHTS_TWICE",
         remedy = "Get the model again, or remove one of both from the file: nothing says which one is right."
     )]
     Twice {
-        /// Its name of today.
+        /// Its current name.
         tensor: String,
         /// The older one.
         older: String,
@@ -101,10 +101,10 @@ pub enum WeightsError {
 
 /// Reads `size` bytes of safetensors from `source`; returns the parameters and the SHA-256 of the bytes.
 ///
-/// The caller compares the digest before it uses a parameter: until then everything here is untrusted and bounded.
+/// Compare the digest before using a parameter: until then all contents are untrusted, but bounded.
 ///
 /// # Errors
-/// As [`parse`].
+/// Those of [`parse`].
 pub fn read(source: impl Read, size: u64) -> Result<(Weights, [u8; 32]), WeightsError> {
     let mut source = Hashed {
         inner: source,
@@ -114,20 +114,19 @@ pub fn read(source: impl Read, size: u64) -> Result<(Weights, [u8; 32]), Weights
     Ok((weights, source.hash.finalize().into()))
 }
 
-/// As [`read`], where somebody else hashes the bytes.
-///
-/// Weights that were converted from TensorFlow call scale and shift of a normalisation `LayerNorm.gamma` and `LayerNorm.beta`;
-/// here they are `LayerNorm.weight` and `LayerNorm.bias`, as in files of today.
+/// Like [`read`], if the caller hashes the bytes.
+/// Weights converted from TensorFlow name scale and shift of a normalisation `LayerNorm.gamma` and `LayerNorm.beta`; they are
+/// renamed to the current `LayerNorm.weight` and `LayerNorm.bias`.
 ///
 /// # Errors
-/// [`WeightsError`]: the source ends early, is no safetensors file, or holds parameters that are not finite f32, or one of them
-/// under two names.
+/// [`WeightsError`] if the source ends early, is not a safetensors file, or holds parameters that are not finite f32 or that have
+/// two names.
 pub fn parse(source: impl Read, size: u64) -> Result<Weights, WeightsError> {
     let mut source = source.take(size);
     let mut length = [0; 8];
     source.read_exact(&mut length)?;
     let length = u64::from_le_bytes(length);
-    // A declared length is believed only up to what a header of some thousand tensors needs.
+    // The declared length is limited to what a header of some thousand tensors needs, because memory is allocated for it.
     if length > HEADER_MAX {
         return Err(WeightsError::Malformed(format!(
             "the header claims {length} bytes, the limit is {HEADER_MAX}"
@@ -137,7 +136,7 @@ pub fn parse(source: impl Read, size: u64) -> Result<Weights, WeightsError> {
     source.read_exact(&mut header)?;
     let metadata: Metadata = serde_json::from_slice(&header)
         .map_err(|error| WeightsError::Malformed(error.to_string()))?;
-    // Offsets are contiguous and match the shapes (checked by `Metadata`), so this bounds every tensor by the file's size.
+    // Offsets are contiguous and match the shapes (`Metadata` checks this), so the file's size bounds every tensor.
     let data = metadata.data_len() as u64;
     if data.checked_add(8 + length) != Some(size) {
         return Err(WeightsError::Malformed(
@@ -157,13 +156,13 @@ pub fn parse(source: impl Read, size: u64) -> Result<Weights, WeightsError> {
     Ok(Weights { tensors })
 }
 
-/// Adds a parameter under its name of today.
+/// Adds a parameter under its current name.
 fn add(
     tensors: &mut BTreeMap<String, Weight>,
     name: &str,
     weight: Weight,
 ) -> Result<(), WeightsError> {
-    let today = name_of_today(name);
+    let today = current_name(name);
     match tensors.insert(today.clone(), weight) {
         None => Ok(()),
         Some(_) => Err(WeightsError::Twice {
@@ -173,21 +172,21 @@ fn add(
     }
 }
 
-/// Pairs of older and present names of the parts of a normalisation.
-const RENAMED: [(&str, &str); 2] = [
+/// Older and current names of the parts of a normalisation.
+const RENAMES: [(&str, &str); 2] = [
     ("LayerNorm.gamma", "LayerNorm.weight"),
     ("LayerNorm.beta", "LayerNorm.bias"),
 ];
 
-fn name_of_today(name: &str) -> String {
-    renamed(name, RENAMED)
+fn current_name(name: &str) -> String {
+    rename(name, RENAMES)
 }
 
 fn older_name(name: &str) -> String {
-    renamed(name, RENAMED.map(|(older, today)| (today, older)))
+    rename(name, RENAMES.map(|(older, today)| (today, older)))
 }
 
-fn renamed(name: &str, pairs: [(&str, &str); 2]) -> String {
+fn rename(name: &str, pairs: [(&str, &str); 2]) -> String {
     let found = pairs
         .into_iter()
         .find_map(|(from, to)| Some((name.strip_suffix(from)?, to)));
@@ -207,7 +206,7 @@ fn read_tensor(
     let bytes = info.data_offsets.1 - info.data_offsets.0;
     match info.dtype {
         Dtype::F32 => {}
-        // `position_ids` is 0, 1, 2, …: older exports store the buffer, no engine needs it.
+        // `position_ids` is 0, 1, 2, …: older exports store the buffer, but no engine needs it.
         Dtype::I64 if name.ends_with("position_ids") => {
             std::io::copy(&mut source.take(bytes as u64), &mut std::io::sink())?;
             return Ok(None);
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_made_here_are_held_to_the_same() {
+    fn parameters_created_here_are_checked_alike() {
         let weights = |shape: &[usize], values: &[f32]| {
             let weight = Weight {
                 shape: shape.to_vec(),
@@ -386,7 +385,7 @@ mod tests {
             let read = two([&name("gamma"), &name("beta")]).unwrap();
             assert_eq!(read, [name("bias"), name("weight")]);
         }
-        // Only of a normalisation: any other tensor keeps its name.
+        // Only for a normalisation: any other tensor keeps its name.
         let others = two(["layer_scale.gamma", "LayerNorm.gamma.x"]).unwrap();
         assert_eq!(others, ["LayerNorm.gamma.x", "layer_scale.gamma"]);
     }

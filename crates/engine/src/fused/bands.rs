@@ -1,39 +1,37 @@
-//! How the tokens of a batch are shared out among threads.
+//! Distributes the tokens of a batch among threads.
 //!
-//! They are cut into [`Bands`], one for each thread where there are enough of them, and each band is a matrix in panels by
-//! itself. A thread stays in its band from one product to the next, and so finds what it reads in its own cache: to fetch
-//! what another processor has just written can cost more than to read the weights twice. Attention alone looks across
-//! bands.
+//! The rows are cut into [`Bands`], one per thread if there are enough rows, and each band is a separate matrix in panels. A
+//! thread computes the same band in successive products and so finds its input in its own cache: fetching data that another
+//! processor has just written can cost more than reading the weights twice. Only attention reads across bands.
 
 use std::ops::Range;
 use std::slice::ChunksMut;
 
 use super::panels::{Panels, Queue, stride};
 
-/// Most bands: with as many rows as a group has, more would be too small to be worth while.
+/// Most bands. A group has too few rows for more bands to pay off.
 pub(super) const MAX_BANDS: usize = 8;
 
-/// Rows from which a band for each thread is faster, although each thread then reads all weights. Measured with two threads: 56
-/// rows.
-/// Fewer are shared out by columns, in one band.
+/// Rows per band from which one band per thread is faster, although each thread then reads all weights. Measured with two
+/// threads: 56 rows. Fewer rows are one band, distributed by columns.
 const ROWS_OF_BAND: usize = 28;
 
-/// The rows of a batch, cut into bands of equal height, the last one aside.
+/// The rows of a batch, cut into bands of equal height; the last band may be shorter.
 #[derive(Clone, Copy)]
 pub(super) struct Bands {
-    /// Of all bands.
+    /// Total of all bands.
     rows: usize,
     height: usize,
 }
 
 impl Bands {
-    /// Rows that the matrices of a batch take up at most, over and above the batch's own, for so many `threads`: each
-    /// band may be a row short of the others, and has an odd number.
+    /// Upper bound on the rows that a batch's matrices need in addition to the batch's own, with `threads` threads: bands have
+    /// equal, odd heights, so each may have unused rows.
     pub(super) fn spare_rows(threads: usize) -> usize {
         2 * threads.min(MAX_BANDS)
     }
 
-    /// At most one for each of `threads`.
+    /// At most one band per thread.
     pub(super) fn new(rows: usize, threads: usize) -> Self {
         let count = (rows / ROWS_OF_BAND).clamp(1, threads.min(MAX_BANDS));
         Self {
@@ -46,12 +44,12 @@ impl Bands {
         self.rows.div_ceil(self.height)
     }
 
-    /// Floats of a matrix of `panels` panels.
+    /// Floats in a matrix of `panels` panels.
     pub(super) fn size(self, panels: usize) -> usize {
         self.count() * panels * self.stride()
     }
 
-    /// The bands of a matrix, whose `data` they fill.
+    /// Splits the `data` of a matrix into its bands.
     pub(super) fn cut<T>(self, data: &mut [T]) -> ChunksMut<'_, T> {
         data.chunks_mut(data.len() / self.count())
     }
@@ -61,18 +59,18 @@ impl Bands {
         stride(self.height)
     }
 
-    /// The rows of each band.
+    /// The rows of each band, in order.
     pub(super) fn iter(self) -> impl Iterator<Item = Range<usize>> {
         (0..self.count()).map(move |band| self.rows(band))
     }
 
-    /// The rows of one.
+    /// The rows of one band.
     pub(super) fn rows(self, band: usize) -> Range<usize> {
         let first = band * self.height;
         first..self.rows.min(first + self.height)
     }
 
-    /// The bands that `rows` are in, and which of their rows these are.
+    /// The bands that contain `rows`, each with the rows' positions in it.
     #[inline(always)]
     pub(super) fn across(self, rows: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
         let bands = rows.start / self.height..rows.end.div_ceil(self.height);
@@ -89,12 +87,12 @@ impl Bands {
 pub(super) struct Banded<'a, T = f32> {
     data: &'a [T],
     bands: Bands,
-    /// From one band to the next.
+    /// Offset from one band to the next.
     distance: usize,
 }
 
 impl<'a, T: Copy> Banded<'a, T> {
-    /// Of `panels` panels.
+    /// A matrix of `panels` panels.
     pub(super) fn new(data: &'a [T], bands: Bands, panels: usize) -> Self {
         Self {
             data,
@@ -112,13 +110,13 @@ impl<'a, T: Copy> Banded<'a, T> {
         }
     }
 
-    /// One of its bands.
+    /// Returns one band.
     #[inline(always)]
     pub(super) fn band(self, band: usize) -> Panels<'a, T> {
         Panels::new(&self.data[band * self.distance..], self.bands.stride())
     }
 
-    /// What `rows` have in one panel, as much at a time as stands together.
+    /// Returns the values of `rows` in one panel, in contiguous parts.
     #[inline(always)]
     pub(super) fn parts(self, panel: usize, rows: Range<usize>) -> impl Iterator<Item = &'a [T]> {
         let parts = self.bands.across(rows);
@@ -130,36 +128,36 @@ impl<'a, T: Copy> Banded<'a, T> {
     }
 }
 
-/// Which thread of how many.
+/// The index of a thread and the number of threads.
 #[derive(Clone, Copy)]
-pub(super) struct Seat {
+pub(super) struct ThreadIndex {
     pub(super) number: usize,
     pub(super) of: usize,
 }
 
-/// Pieces of work, a list for each band. A thread first takes the pieces of its own band, then those of the others.
-pub(super) struct Lots<I> {
-    lots: [Option<Queue<I>>; MAX_BANDS],
+/// Queues of work, one per band. A thread takes the work of its own band first, then that of the others.
+pub(super) struct BandQueues<I> {
+    queues: [Option<Queue<I>>; MAX_BANDS],
     count: usize,
 }
 
-impl<I: Iterator> Lots<I> {
+impl<I: Iterator> BandQueues<I> {
     /// # Panics
     /// For more than [`MAX_BANDS`].
-    pub(super) fn new(lots: impl IntoIterator<Item: IntoIterator<IntoIter = I>>) -> Self {
-        let mut given = lots.into_iter();
-        let lots = std::array::from_fn(|_| given.next().map(Queue::new));
+    pub(super) fn new(queues: impl IntoIterator<Item: IntoIterator<IntoIter = I>>) -> Self {
+        let mut given = queues.into_iter();
+        let queues = std::array::from_fn(|_| given.next().map(Queue::new));
         assert!(given.next().is_none(), "more than {MAX_BANDS} bands");
-        let count = lots.iter().flatten().count();
-        Self { lots, count }
+        let count = queues.iter().flatten().count();
+        Self { queues, count }
     }
 
-    /// The next piece for the thread in `seat`; `None` when all pieces are taken.
-    pub(super) fn next(&self, seat: Seat) -> Option<I::Item> {
-        let own = seat.number * self.count / seat.of;
-        let (before, from_own) = self.lots[..self.count].split_at(own);
-        let mut lots = from_own.iter().chain(before).flatten();
-        lots.find_map(Queue::next)
+    /// Returns the next piece of work for a thread; `None` when all pieces are taken.
+    pub(super) fn next(&self, thread: ThreadIndex) -> Option<I::Item> {
+        let own = thread.number * self.count / thread.of;
+        let (before, from_own) = self.queues[..self.count].split_at(own);
+        let mut queues = from_own.iter().chain(before).flatten();
+        queues.find_map(Queue::next)
     }
 }
 
@@ -168,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bands_hold_all_rows_in_the_room_there_is() {
+    fn bands_hold_all_rows_within_the_allocated_memory() {
         for threads in 1..=2 * MAX_BANDS {
             for rows in 1..=600 {
                 let bands = Bands::new(rows, threads);
@@ -181,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_crosses_bands_is_found_in_each() {
+    fn rows_across_bands_are_found_in_each() {
         let bands = Bands::new(100, 3);
         let parts = |rows| bands.across(rows).collect::<Vec<_>>();
         assert_eq!(bands.iter().collect::<Vec<_>>(), [0..34, 34..68, 68..100]);
@@ -191,17 +189,18 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_helps_the_others_when_it_is_done() {
-        let seat = |number, of| Seat { number, of };
-        let taken =
-            |seat, lots: &Lots<_>| std::iter::from_fn(|| lots.next(seat)).collect::<Vec<i32>>();
-        let lots = || Lots::new([vec![1, 2], vec![3], vec![4, 5]]);
-        assert_eq!(taken(seat(0, 3), &lots()), [1, 2, 3, 4, 5]);
-        assert_eq!(taken(seat(1, 3), &lots()), [3, 4, 5, 1, 2]);
-        assert_eq!(taken(seat(5, 6), &lots()), [4, 5, 1, 2, 3]);
-        let shared = lots();
-        assert_eq!(shared.next(seat(2, 3)), Some(4));
-        assert_eq!(taken(seat(0, 3), &shared), [1, 2, 3, 5]);
-        assert_eq!(shared.next(seat(2, 3)), None);
+    fn a_thread_takes_the_others_work_once_its_own_is_done() {
+        let thread = |number, of| ThreadIndex { number, of };
+        let taken = |thread, queues: &BandQueues<_>| {
+            std::iter::from_fn(|| queues.next(thread)).collect::<Vec<i32>>()
+        };
+        let queues = || BandQueues::new([vec![1, 2], vec![3], vec![4, 5]]);
+        assert_eq!(taken(thread(0, 3), &queues()), [1, 2, 3, 4, 5]);
+        assert_eq!(taken(thread(1, 3), &queues()), [3, 4, 5, 1, 2]);
+        assert_eq!(taken(thread(5, 6), &queues()), [4, 5, 1, 2, 3]);
+        let shared = queues();
+        assert_eq!(shared.next(thread(2, 3)), Some(4));
+        assert_eq!(taken(thread(0, 3), &shared), [1, 2, 3, 5]);
+        assert_eq!(shared.next(thread(2, 3)), None);
     }
 }

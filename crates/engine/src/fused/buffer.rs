@@ -3,10 +3,10 @@
 /// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// Floats in one.
+/// Floats per cache line.
 const FLOATS: usize = LINE / size_of::<f32>();
 
-/// Floats that start on a cache line, so that no vector load straddles two.
+/// Floats that start on a cache line, so that no vector load crosses two lines.
 pub(super) struct Buffer {
     memory: Vec<f32>,
     start: usize,
@@ -14,12 +14,12 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// `len` floats, all written once so that the pages are there before the first request.
+    /// Allocates `len` floats and writes all of them, so that the pages are mapped before the first request.
     ///
-    /// They are NaN: where a kernel read what no kernel wrote, the result would show it.
+    /// They are NaN, so that reading a value that no kernel wrote shows in the result.
     pub(super) fn poisoned(len: usize) -> Self {
         let memory = vec![f32::NAN; len + FLOATS];
-        // `align_offset` may decline to answer (it does under Miri): then unaligned, only slower.
+        // `align_offset` may fail, as it does under Miri; the buffer is then unaligned, and only slower.
         let start = Some(memory.as_ptr().align_offset(LINE))
             .filter(|start| *start <= FLOATS)
             .unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Who computes for whom: the whole team for one request, one thread each for many.
+//! Assigns threads to calls: all threads to a single call, or one thread each to concurrent calls.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,9 +14,8 @@ use crate::weights;
 
 /// Weights and the workers that share them; may be called from several threads at once.
 ///
-/// A call that finds no other one gets the team of all threads, for as long as it stays alone. Calls
-/// at the same time get one thread each, their own: more workers are made as more calls meet, and
-/// kept. No lock is held while anything is computed.
+/// A call that runs alone uses the team of all threads, until another call starts. Concurrent calls get one thread each; more
+/// workers are created as needed and kept. No lock is held during a computation.
 pub struct FusedEncoder {
     weights: Arc<Weights>,
     /// Calls in progress.
@@ -30,8 +29,7 @@ struct Idle {
 }
 
 impl FusedEncoder {
-    /// Checks and packs `weights`, whose memory it takes over, as exactly as `precision` says, and starts a team of
-    /// `threads`.
+    /// Checks and packs `weights`, reusing their memory, in the given `precision`, and starts a team of `threads` threads.
     ///
     /// # Errors
     /// [`LoadError`] names the tensor, what was expected and what was found.
@@ -41,19 +39,19 @@ impl FusedEncoder {
         precision: Precision,
         threads: NonZeroUsize,
     ) -> Result<Self, LoadError> {
-        Ok(Self::over(
+        Ok(Self::with_weights(
             Arc::new(Weights::load(weights, shape, precision)?),
             threads,
         )?)
     }
 
-    /// Starts a team of `threads` over weights already loaded, and makes the workers that as many calls at once need.
+    /// Starts a team of `threads` over loaded weights, and creates the workers for as many concurrent calls.
     ///
     /// # Errors
-    /// Whatever the system says where a thread cannot be started.
-    pub fn over(weights: Arc<Weights>, threads: NonZeroUsize) -> std::io::Result<Self> {
+    /// The system's error if a thread cannot be started.
+    pub fn with_weights(weights: Arc<Weights>, threads: NonZeroUsize) -> std::io::Result<Self> {
         let team = Worker::new(Arc::clone(&weights), threads)?;
-        // A single thread's team is a single worker already.
+        // A team of one thread is already a single worker.
         let others = if threads.get() > 1 { threads.get() } else { 0 };
         let single = (0..others)
             .map(|_| Worker::new(Arc::clone(&weights), NonZeroUsize::MIN))
@@ -68,13 +66,13 @@ impl FusedEncoder {
         })
     }
 
-    /// Why this engine cannot run a model of this shape; `None` if it can.
+    /// Returns why this engine cannot run a model of this shape; `None` if it can.
     #[must_use]
     pub fn unsupported(shape: &Shape) -> Option<&'static str> {
         unsupported(shape)
     }
 
-    /// The weights, to make workers of one's own from.
+    /// The weights, for creating further workers.
     #[must_use]
     pub fn weights(&self) -> &Arc<Weights> {
         &self.weights
@@ -106,21 +104,21 @@ impl Encoder for FusedEncoder {
         Ok(rows)
     }
 
-    /// Allocates nothing while no more calls meet than there are threads.
+    /// Allocates nothing, unless there are more concurrent calls than threads.
     fn encode_into(&self, sequences: &[&[u32]], rows: &mut [f32]) -> Result<(), EncodeError> {
         let call = Call::begin(&self.calls);
         let alone = || self.calls.load(Ordering::Relaxed) == 1;
         let team = if call.first { self.take_team() } else { None };
         if let Some(team) = team {
             let work = |team: &mut Worker| team.encode_while(sequences, rows, &alone);
-            return lend(team, work, |team| self.idle().team = Some(team));
+            return with_worker(team, work, |team| self.idle().team = Some(team));
         }
         let single = match self.take_single() {
             Some(single) => single,
             None => Worker::new(Arc::clone(&self.weights), NonZeroUsize::MIN)?,
         };
         let work = |single: &mut Worker| single.encode(sequences, rows);
-        lend(single, work, |single| self.idle().single.push(single))
+        with_worker(single, work, |single| self.idle().single.push(single))
     }
 
     fn cost(&self, tokens: usize) -> usize {
@@ -144,8 +142,8 @@ impl Encoder for FusedEncoder {
     }
 }
 
-/// Lets `work` have the worker, and gives it `back` however the work ends: a panic must not cost the engine its threads.
-fn lend<T>(
+/// Runs `work` with the worker, and gives it `back` even if `work` panics: a panic must not cost the engine its threads.
+fn with_worker<T>(
     mut worker: Worker,
     work: impl FnOnce(&mut Worker) -> T,
     back: impl FnOnce(Worker),
@@ -155,7 +153,7 @@ fn lend<T>(
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Counts a call for as long as it runs, however it ends.
+/// Counts a call while it runs, even if it panics.
 struct Call<'a> {
     calls: &'a AtomicUsize,
     first: bool,
@@ -187,8 +185,8 @@ mod tests {
         let before = encoder.encode(&[&[1, 2, 3]]).unwrap();
         let team = encoder.take_team().unwrap();
         let failed = catch_unwind(AssertUnwindSafe(|| {
-            let work = |_: &mut Worker| panic!("on purpose");
-            lend(team, work, |team| encoder.idle().team = Some(team));
+            let work = |_: &mut Worker| panic!("deliberate");
+            with_worker(team, work, |team| encoder.idle().team = Some(team));
         }));
         assert!(failed.is_err());
         assert!(encoder.idle().team.is_some());

@@ -1,9 +1,9 @@
-//! The forward pass over one group of sequences, which stand one after the other without padding.
+//! The forward pass over a group of sequences, stored one after the other without padding.
 
 use std::array::from_fn;
 use std::iter::repeat;
 
-use super::bands::{Banded, Bands, Lots, MAX_BANDS, Seat};
+use super::bands::{BandQueues, Banded, Bands, MAX_BANDS, ThreadIndex};
 use super::buffer::Buffer;
 use super::isa::{Bf16, Isa};
 use super::kernels::{
@@ -16,42 +16,41 @@ use super::panels::{PANEL, Queue, RowBlocks, stride};
 use super::team::Team;
 use super::weights::{Layer, Matrix, Weights};
 
-/// Sequences are taken together up to this many tokens: enough for a matrix product to run at full
-/// speed, and few enough for activations to stay in the second-level cache: in groups of twice the size each token takes
-/// a quarter more time.
+/// Most tokens of a group: enough for a matrix product to run at full speed, and few enough for activations to stay in the
+/// second-level cache. With groups of twice the size, each token takes a quarter more time.
 const GROUP: usize = 256;
 
-/// A share of rows smaller than this is not worth waking a helper for.
+/// Fewer rows per thread than this are not worth waking a helper for.
 const ROWS_WORTH_SHARING: usize = 16;
 
-/// Pieces of work for each thread of a team. More pieces balance the load better; fewer have less overhead.
+/// Pieces of work per thread of a team. More pieces balance the load better; fewer have less overhead.
 const PIECES: usize = 6;
 
-/// What each thread of a team has to itself.
-pub(super) struct Own {
-    seat: Seat,
+/// Memory of one thread of a team.
+pub(super) struct ThreadMemory {
+    thread: ThreadIndex,
     attention: AttentionScratch,
     widened: Widened,
 }
 
-impl Own {
-    pub(super) fn new(seat: Seat, weights: &Weights) -> Self {
+impl ThreadMemory {
+    pub(super) fn new(thread: ThreadIndex, weights: &Weights) -> Self {
         let shape = weights.shape();
         Self {
-            seat,
+            thread,
             attention: AttentionScratch::new(shape.max_tokens, shape.head()),
             widened: Widened::new(weights.precision(), weights.isa()),
         }
     }
 }
 
-/// Everything a forward pass writes, sized once for the largest group.
+/// All memory that a forward pass writes, allocated once for the largest group.
 pub(super) struct Memory {
     rows: usize,
-    /// The residual stream: one row of `hidden` a token.
+    /// The residual stream: one row of `hidden` floats per token.
     states: Buffer,
-    /// Queries, keys, values and context while attention runs, the wide layer while the feed
-    /// forward network does: neither needs what the other leaves.
+    /// Queries, keys, values and context during attention; the wide layer during the feed-forward network. Neither needs the
+    /// other's values.
     wide: Buffer,
     narrow: NarrowMemory,
     /// Token and position of each row.
@@ -82,25 +81,25 @@ impl Memory {
         }
     }
 
-    /// How many of `sequences`, from the first on, make up the next group: groups of equal size
-    /// rather than full ones and a small last one. Never zero.
-    pub(super) fn fitting(&self, sequences: &[&[u32]]) -> usize {
+    /// Returns how many of `sequences`, from the first on, form the next group: groups of equal size instead of full groups and a
+    /// small last one. Never zero.
+    pub(super) fn next_group_len(&self, sequences: &[&[u32]]) -> usize {
         let total: usize = sequences.iter().map(|sequence| sequence.len()).sum();
         let aim = total.div_ceil(total.div_ceil(self.rows).max(1));
         let mut rows = 0;
-        let fitting = sequences.iter().take_while(|sequence| {
+        let next_group_len = sequences.iter().take_while(|sequence| {
             let fits = rows < aim && rows + sequence.len() <= self.rows;
             rows += sequence.len();
             fits
         });
-        fitting.count().max(1)
+        next_group_len.count().max(1)
     }
 }
 
 /// Encodes `group`, whose tokens and lengths have been checked, into `out`.
 pub(super) fn forward(
     weights: &Weights,
-    team: &mut Team<Own>,
+    team: &mut Team<ThreadMemory>,
     memory: &mut Memory,
     group: &[&[u32]],
     out: &mut [f32],
@@ -142,9 +141,9 @@ pub(super) fn forward(
 
 struct Pass<'a> {
     isa: Isa,
-    team: &'a mut Team<Own>,
+    team: &'a mut Team<ThreadMemory>,
     alone: &'a dyn Fn() -> bool,
-    /// Of all bands.
+    /// Total of all bands.
     rows: usize,
     bands: Bands,
     head: usize,
@@ -191,9 +190,10 @@ impl Pass<'_> {
     fn embed(&mut self, weights: &Weights, tokens: &[(u32, u32)], states: &mut [f32]) {
         let isa = self.isa;
         let blocks = self.row_blocks(states).zip(self.bands.iter());
-        let lots = Lots::new(blocks.map(|(blocks, band)| blocks.zip(repeat(&tokens[band]))));
+        let queues =
+            BandQueues::new(blocks.map(|(blocks, band)| blocks.zip(repeat(&tokens[band]))));
         self.run_by_row(&|own| {
-            while let Some((rows, tokens)) = lots.next(own.seat) {
+            while let Some((rows, tokens)) = queues.next(own.thread) {
                 isa.run(Embed {
                     rows,
                     norm: weights.embedding_norm(),
@@ -207,15 +207,15 @@ impl Pass<'_> {
 
     fn normalise(&mut self, norm: Norm<'_>, states: &mut [f32]) {
         let isa = self.isa;
-        let lots = Lots::new(self.row_blocks(states));
+        let queues = BandQueues::new(self.row_blocks(states));
         self.run_by_row(&|own| {
-            while let Some(rows) = lots.next(own.seat) {
+            while let Some(rows) = queues.next(own.thread) {
                 isa.run(Normalise { rows, norm });
             }
         });
     }
 
-    /// Multiplies by several matrices of equal depth, whose columns stand side by side in `out`.
+    /// Multiplies by several matrices of equal depth, whose columns are next to each other in `out`.
     fn product(
         &mut self,
         left: &[f32],
@@ -233,13 +233,13 @@ impl Pass<'_> {
             Packed::Int8 { .. } => self.quantise(floats, depth, narrow),
         };
         let panels = self.panels_per_piece(out.len() / bands.size(1));
-        // Threads that share a band take its pieces in turns.
+        // Threads that share a band alternate in taking its pieces.
         let ahead = self.team.threads().div_ceil(bands.count());
         let pieces = || {
             let matrices = matrices.iter();
             matrices.flat_map(move |matrix| matrix.pieces(panels * PANEL))
         };
-        let lots = Lots::new(bands.cut(out).enumerate().map(|(band, out)| {
+        let queues = BandQueues::new(bands.cut(out).enumerate().map(|(band, out)| {
             let outs = out.chunks_mut(out.len() / matrices.len());
             let outs = outs.flat_map(move |out| out.chunks_mut(panels * stride));
             let after = pieces().skip(ahead).map(|(weights, _)| Some(weights));
@@ -247,7 +247,7 @@ impl Pass<'_> {
             pieces().zip(outs).zip(after).zip(repeat(band))
         }));
         self.run(&|own| {
-            while let Some(((((weights, bias), out), after), band)) = lots.next(own.seat) {
+            while let Some(((((weights, bias), out), after), band)) = queues.next(own.thread) {
                 let product = Product {
                     left: narrow.left(floats.band(band), band),
                     rows: bands.rows(band).len(),
@@ -275,9 +275,10 @@ impl Pass<'_> {
         let (bands, panels) = (self.bands, depth / PANEL);
         let values = &mut memory.rounded[..bands.size(panels)];
         let blocks = self.row_blocks(values).enumerate();
-        let lots = Lots::new(blocks.map(|(band, rows)| rows.zip(repeat(floats.band(band)))));
+        let queues =
+            BandQueues::new(blocks.map(|(band, rows)| rows.zip(repeat(floats.band(band)))));
         self.run_by_row(&|own| {
-            while let Some((rows, floats)) = lots.next(own.seat) {
+            while let Some((rows, floats)) = queues.next(own.thread) {
                 dots.run(Round { floats, rows });
             }
         });
@@ -299,12 +300,12 @@ impl Pass<'_> {
             .row_blocks(values)
             .zip(scales.chunks_mut(bands.rows(0).len()))
             .enumerate();
-        let lots = Lots::new(blocks.map(|(band, (rows, scales))| {
+        let queues = BandQueues::new(blocks.map(|(band, (rows, scales))| {
             rows.zip(scales.chunks_mut(share))
                 .zip(repeat(floats.band(band)))
         }));
         self.run_by_row(&|own| {
-            while let Some(((rows, scales), floats)) = lots.next(own.seat) {
+            while let Some(((rows, scales), floats)) = queues.next(own.thread) {
                 ints.run(Quantise {
                     floats,
                     rows,
@@ -348,8 +349,8 @@ impl Pass<'_> {
         });
     }
 
-    /// Runs a job on the team, or on this thread if others wait.
-    fn run(&mut self, job: &(dyn Fn(&mut Own) + Sync)) {
+    /// Runs a job on the team, or on this thread only if other calls are waiting.
+    fn run(&mut self, job: &(dyn Fn(&mut ThreadMemory) + Sync)) {
         if (self.alone)() {
             self.team.run(job);
         } else {
@@ -358,8 +359,8 @@ impl Pass<'_> {
         }
     }
 
-    /// As [`run`](Self::run), for a job that goes row by row: on this thread if there are too few rows to share.
-    fn run_by_row(&mut self, job: &(dyn Fn(&mut Own) + Sync)) {
+    /// Like [`run`](Self::run), for a job that goes row by row; on this thread only if there are too few rows to share.
+    fn run_by_row(&mut self, job: &(dyn Fn(&mut ThreadMemory) + Sync)) {
         if self.rows < 2 * ROWS_WORTH_SHARING && (self.alone)() {
             self.team.run_alone(job);
         } else {

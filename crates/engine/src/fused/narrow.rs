@@ -1,4 +1,4 @@
-//! Activations in less than f32, for products that multiply them so.
+//! Activations in less than f32, for products of bf16 or integers.
 
 use half::bf16;
 
@@ -8,19 +8,19 @@ use super::kernels::{Left, QuantisedRows};
 use super::panels::Panels;
 use super::precision::Precision;
 
-/// What a product multiplies instead of floats: nothing where it multiplies floats.
+/// Memory for converted activations; empty if a product multiplies floats.
 #[derive(Default)]
 pub(super) struct NarrowMemory {
-    /// In panels, like what they are made of.
+    /// In panels, like the floats that they are rounded from.
     pub(super) rounded: Vec<bf16>,
-    /// In panels, like what they are made of.
+    /// In panels, like the floats that they are quantized from.
     pub(super) integers: Vec<i16>,
-    /// The scale of each row of integers.
+    /// Scale of each row of integers.
     pub(super) scales: Vec<f32>,
 }
 
 impl NarrowMemory {
-    /// For `numbers` in `rows` rows at most.
+    /// For at most `numbers` numbers in `rows` rows.
     pub(super) fn new(precision: Precision, isa: Isa, numbers: usize, rows: usize) -> Self {
         let mut memory = Self::default();
         match precision {
@@ -35,7 +35,7 @@ impl NarrowMemory {
     }
 }
 
-/// The same, filled, cut into bands.
+/// Converted activations, split into bands.
 #[derive(Clone, Copy)]
 pub(super) enum Narrow<'a> {
     Nothing,
@@ -47,7 +47,7 @@ pub(super) enum Narrow<'a> {
 }
 
 impl<'a> Narrow<'a> {
-    /// What a product multiplies in `band`, whose `floats` are these.
+    /// The left operand of a product in `band`, whose floats are `floats`.
     pub(super) fn left(self, floats: Panels<'a>, band: usize) -> Left<'a> {
         match self {
             Self::Nothing => Left::Floats(floats),

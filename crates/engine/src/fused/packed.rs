@@ -1,4 +1,4 @@
-//! Weights of a model, stored in the precision that was asked for.
+//! The weights of a model in their storage precision.
 
 use std::ops::Range;
 
@@ -15,8 +15,8 @@ pub(super) trait Float: Copy {
     const NARROW: bool = true;
     /// Loads the first [`Simd::WIDTH`] weights of `from`.
     fn load<S: Simd>(simd: S, from: &[Self]) -> S::Block;
-    /// The weights, where they are stored as this type.
-    fn of(weights: PackedRef<'_>) -> Option<&[Self]>;
+    /// Returns the weights if they are stored as this type.
+    fn from_packed(weights: PackedRef<'_>) -> Option<&[Self]>;
 }
 
 impl Float for f32 {
@@ -27,7 +27,7 @@ impl Float for f32 {
         simd.load(from)
     }
 
-    fn of(weights: PackedRef<'_>) -> Option<&[Self]> {
+    fn from_packed(weights: PackedRef<'_>) -> Option<&[Self]> {
         match weights {
             PackedRef::Floats(FloatsRef::F32(values)) => Some(values),
             _ => None,
@@ -41,7 +41,7 @@ impl Float for f16 {
         simd.load_f16(from)
     }
 
-    fn of(weights: PackedRef<'_>) -> Option<&[Self]> {
+    fn from_packed(weights: PackedRef<'_>) -> Option<&[Self]> {
         match weights {
             PackedRef::Floats(FloatsRef::F16(values)) => Some(values),
             _ => None,
@@ -55,7 +55,7 @@ impl Float for bf16 {
         simd.load_bf16(from)
     }
 
-    fn of(weights: PackedRef<'_>) -> Option<&[Self]> {
+    fn from_packed(weights: PackedRef<'_>) -> Option<&[Self]> {
         match weights {
             PackedRef::Floats(FloatsRef::Bf16(values)) => Some(values),
             _ => None,
@@ -99,16 +99,16 @@ pub(super) enum FloatsRef<'a> {
 }
 
 impl Floats {
-    /// How they are stored: as f16 where int8 is asked for.
-    pub(super) fn kept(precision: Precision) -> Precision {
+    /// The storage precision: f16 if int8 is requested.
+    pub(super) fn storage_precision(precision: Precision) -> Precision {
         match precision {
             Precision::Int8 => Precision::F16,
             other => other,
         }
     }
 
-    /// Rounds `values` to the precision in which they are [stored](Self::kept).
-    pub(super) fn rounded(values: Vec<f32>, precision: Precision) -> Self {
+    /// Rounds `values` to their [storage precision](Self::storage_precision).
+    pub(super) fn round(values: Vec<f32>, precision: Precision) -> Self {
         match precision {
             Precision::F32 => Self::F32(values),
             Precision::F16 | Precision::Int8 => {
@@ -124,8 +124,8 @@ impl Floats {
         }
     }
 
-    /// Whether a finite `value` stays finite when it is rounded.
-    pub(super) fn has(precision: Precision, value: f32) -> bool {
+    /// Whether a finite `value` stays finite when rounded.
+    pub(super) fn can_represent(precision: Precision, value: f32) -> bool {
         match precision {
             Precision::F32 => true,
             Precision::F16 | Precision::Int8 => f16::from_f32(value).is_finite(),
@@ -158,17 +158,17 @@ impl Floats {
     }
 }
 
-/// The weights of a matrix in panels, as the kernels read them.
+/// The weights of a matrix in panels, in the order in which the kernels read them.
 pub(super) enum Packed {
     /// [columns / width][depth][width]
     Floats(Floats),
-    /// For an instruction set that multiplies bf16 as it is.
+    /// For an instruction set that multiplies bf16 directly.
     Bf16 {
         dots: Bf16,
         /// [columns / width][depth / 2][width][2]
         values: Vec<bf16>,
     },
-    /// Integers, and a scale for every [`PANEL`] of a column.
+    /// Integers, with a scale for every [`PANEL`] weights of a column.
     Int8 {
         /// [columns / width][depth / 2][width][2]
         values: Vec<i8>,
@@ -186,8 +186,8 @@ pub(super) enum PackedRef<'a> {
 }
 
 impl Packed {
-    /// Packs [columns][depth], everything times `factor`. Columns are a multiple of the instruction set's width, the depth
-    /// of [`PANEL`].
+    /// Packs [columns][depth], multiplied by `factor`. The number of columns is a multiple of the instruction set's width, the
+    /// depth of [`PANEL`].
     pub(super) fn new(
         weights: Vec<f32>,
         depth: usize,
@@ -202,7 +202,7 @@ impl Packed {
                 dots,
                 values: in_pairs(&weights, depth, factor, width),
             },
-            _ => Self::Floats(Floats::rounded(
+            _ => Self::Floats(Floats::round(
                 in_panels(weights, depth, factor, width),
                 precision,
             )),
@@ -217,7 +217,7 @@ impl Packed {
         }
     }
 
-    /// Some columns; a multiple of the width each end.
+    /// A range of columns; both ends are multiples of the width.
     pub(super) fn columns(&self, columns: Range<usize>, depth: usize) -> PackedRef<'_> {
         let part = |depth| columns.start * depth..columns.end * depth;
         match self {
@@ -234,7 +234,7 @@ impl Packed {
     }
 }
 
-/// Packs in place: a panel occupies the memory of the rows that it is made of.
+/// Packs in place: a panel occupies the memory of the rows that it consists of.
 fn in_panels(mut weights: Vec<f32>, depth: usize, factor: f32, width: usize) -> Vec<f32> {
     let mut rows = vec![0.0; depth * width];
     for panel in weights.chunks_exact_mut(depth * width) {
@@ -248,7 +248,7 @@ fn in_panels(mut weights: Vec<f32>, depth: usize, factor: f32, width: usize) -> 
     weights
 }
 
-/// Rounds, and packs two of a column side by side.
+/// Rounds, and packs two weights of a column next to each other.
 fn in_pairs(weights: &[f32], depth: usize, factor: f32, width: usize) -> Vec<bf16> {
     let mut values = vec![bf16::ZERO; weights.len()];
     let panels = values.chunks_exact_mut(depth * width);
@@ -265,7 +265,7 @@ fn in_pairs(weights: &[f32], depth: usize, factor: f32, width: usize) -> Vec<bf1
     values
 }
 
-/// The largest of [`PANEL`] weights becomes 127.
+/// Quantizes: the largest of [`PANEL`] weights becomes 127.
 fn quantised(weights: &[f32], depth: usize, factor: f32, width: usize) -> Packed {
     let mut values = vec![0; weights.len()];
     let mut scales = vec![0.0; weights.len() / PANEL];
@@ -282,7 +282,7 @@ fn quantised(weights: &[f32], depth: usize, factor: f32, width: usize) -> Packed
                 let pairs = values.chunks_exact_mut(2 * width);
                 for (values, pair) in pairs.zip(group.chunks_exact(2)) {
                     for (to, value) in values[2 * column..].iter_mut().zip(pair) {
-                        // Where all are zero, so is the step: 0 / 0 is not a number, which becomes 0.
+                        // If all are zero, so is the step: 0 / 0 is NaN, which is converted to 0.
                         *to = (value / step).round() as i8;
                     }
                 }

@@ -1,23 +1,23 @@
-//! How activations lie in memory, and how pieces of them are handed out.
+//! The memory layout of activations, and how parts of them are distributed to threads.
 //!
-//! A matrix of `rows` tokens and `n` features is cut into panels of [`PANEL`] features. A panel
-//! holds those features of all tokens, token after token; panels follow each other `stride` floats
-//! apart. A matrix product thus writes whole panels, and attention finds its head in one or two.
+//! A matrix of `rows` tokens and `n` features is split into panels of [`PANEL`] features. A panel holds those features of all
+//! tokens, token after token; panels are `stride` floats apart. A matrix product thus writes whole panels, and attention finds a
+//! head in one or two.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Features in one panel.
+/// Features per panel.
 pub(super) const PANEL: usize = 32;
 
-/// Most panels a row of the residual stream may span.
+/// Most panels of a row of the residual stream.
 pub(super) const MAX_PANELS: usize = 32;
 
-/// Most panels a row of the wide layer may span.
+/// Most panels of a row of the wide layer.
 pub(super) const MAX_WIDE_PANELS: usize = 128;
 
-/// Floats from one panel to the next for `rows` tokens.
+/// Offset from one panel to the next for `rows` tokens, in floats.
 ///
-/// An odd number of rows, so that a token's panels do not all fall on the same cache set.
+/// Uses an odd number of rows, so that a token's panels do not all map to the same cache set.
 pub(super) fn stride(rows: usize) -> usize {
     (rows | 1) * PANEL
 }
@@ -34,16 +34,16 @@ impl<'a, T> Panels<'a, T> {
         Self { data, stride }
     }
 
-    /// `rows` consecutive rows of one panel, from `row` on.
+    /// Returns `rows` consecutive rows of one panel, from `row` on.
     #[inline(always)]
     pub(super) fn rows(&self, panel: usize, row: usize, rows: usize) -> &'a [T] {
         &self.data[panel * self.stride + row * PANEL..][..rows * PANEL]
     }
 }
 
-/// Pieces of work, handed out one at a time to whichever thread asks.
+/// A queue of work that hands out one piece at a time to any thread.
 ///
-/// The lock is held for as long as it takes to split off a slice.
+/// The lock is held only while a slice is split off.
 pub(super) struct Queue<I>(Mutex<I>);
 
 impl<I: Iterator> Queue<I> {
@@ -57,16 +57,16 @@ impl<I: Iterator> Queue<I> {
     }
 }
 
-/// Exclusive access to some consecutive rows in all panels.
+/// Exclusive access to consecutive rows in all panels.
 pub(super) struct RowBlock<'a, T = f32, const PANELS: usize = MAX_PANELS> {
-    /// The number of the first row in its band.
+    /// Index of the first row in its band.
     pub(super) first: usize,
     pub(super) rows: usize,
-    /// For each panel the rows' numbers; empty beyond the last panel.
+    /// The rows' numbers in each panel; empty beyond the last panel.
     pub(super) panels: [&'a mut [T]; PANELS],
 }
 
-/// Cuts a matrix in panels into blocks of rows that different threads may write.
+/// Splits a matrix in panels into blocks of rows that different threads may write.
 pub(super) struct RowBlocks<'a, T = f32, const PANELS: usize = MAX_PANELS> {
     rest: [&'a mut [T]; PANELS],
     first: usize,
@@ -75,7 +75,7 @@ pub(super) struct RowBlocks<'a, T = f32, const PANELS: usize = MAX_PANELS> {
 }
 
 impl<'a, T, const PANELS: usize> RowBlocks<'a, T, PANELS> {
-    /// `data` holds at most `PANELS` panels of `rows` rows, `stride` numbers apart.
+    /// `data` has at most `PANELS` panels of `rows` rows, `stride` numbers apart.
     pub(super) fn new(
         data: &'a mut [T],
         stride: usize,

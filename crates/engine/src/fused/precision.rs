@@ -1,29 +1,28 @@
-//! How exactly weights are kept: what a smaller or faster model costs.
+//! The precision of stored weights, and its effect on embeddings.
 
-/// How weights are kept, and what the products of a layer are computed in. Everything else is f32 in each of them:
-/// attention, norms, activations between layers.
+/// Precision of the stored weights and of the products of a layer. Everything else is f32 in all of them: attention, norms,
+/// activations between layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Precision {
-    /// As they are in the file.
+    /// As in the file.
     #[default]
     F32,
-    /// Half the memory, widened to f32 to be multiplied: as many bits as a half has.
+    /// Half the memory; widened to f32 for multiplication. Has the significand of a half-precision float.
     F16,
-    /// Half the memory, widened to f32 to be multiplied: the range of f32, 8 bits of significand. Where that is faster, it is
-    /// multiplied by activations in bf16 instead, with sums in f32.
+    /// Half the memory; widened to f32 for multiplication. Has the range of f32 and 8 bits of significand. On processors where it
+    /// is faster, it is multiplied with activations in bf16, with sums in f32.
     Bf16,
-    /// Not much more than a quarter of the memory for matrices, and half of it for the table of words. Integers of 8
-    /// bits with a scale for every 32 of them, times activations of 16 bits with a scale for each token, added up
-    /// exactly in 32 bits.
+    /// Slightly more than a quarter of the memory for matrices, and half of it for the embedding table. 8-bit integers with one
+    /// scale per 32 of them, multiplied with 16-bit activations with one scale per token, and summed exactly in 32 bits.
     Int8,
 }
 
 impl Precision {
-    /// Every precision.
+    /// All precisions.
     pub const ALL: &'static [Self] = &[Self::F32, Self::F16, Self::Bf16, Self::Int8];
 
-    /// The name in flags and records.
+    /// Name in flags and records.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,8 +33,8 @@ impl Precision {
         }
     }
 
-    /// Least cosine between an embedding of the pinned model in this precision and the same in f32, as measured over a
-    /// thousand texts of every script and rounded down. The benchmark `precision` measures it anew and fails below it.
+    /// Least cosine between an embedding of the pinned model in this precision and in f32, measured over a thousand texts in many
+    /// scripts and rounded down. The benchmark `precision` measures it again and fails if it is lower.
     #[must_use]
     pub fn least_cosine(self) -> f64 {
         match self {

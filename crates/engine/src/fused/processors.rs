@@ -1,26 +1,26 @@
-//! Keeps helpers off the processor that their caller runs on.
+//! Keeps helper threads off their caller's processor.
 //!
-//! A scheduler wakes a thread where it ran last, and a busy one does not look far for another place. After a pause that
-//! may be the caller's own processor: the helper comes late or not at all, and when it comes, each of the two spins while
-//! the other waits for the processor. A request after a pause of some milliseconds took two to three times as long.
+//! A scheduler wakes a thread where it last ran, and a busy one does not search far for another processor. After a pause this may
+//! be the caller's processor: the helper starts late or not at all, and then each of the two spins while the other waits for the
+//! processor. A request after a pause of some milliseconds took two to three times as long.
 
 use rustix::thread::{CpuSet, Pid};
 
-/// Where the helpers of one caller may run.
+/// The processors that the helpers of one caller may use.
 ///
-/// A hint: whatever the system refuses, it decides as it would have.
+/// A hint: if the system refuses, its scheduler decides as usual.
 pub(super) struct Processors {
-    /// All that helpers may use; nothing where the system does not say, or has no choice.
+    /// All processors that helpers may use; `None` if they are unknown or there is only one.
     allowed: Option<CpuSet>,
     helpers: Vec<Pid>,
-    /// Where no helper may be now.
+    /// The processor that helpers must avoid now.
     avoided: Option<usize>,
 }
 
 impl Processors {
-    /// Those that this thread may use.
+    /// Starts with the processors that this thread may use.
     pub(super) fn new() -> Self {
-        // Miri has no processors to tell apart.
+        // Miri does not model processors.
         let known = (!cfg!(miri)).then(|| rustix::thread::sched_getaffinity(None).ok());
         Self {
             allowed: known.flatten().filter(|all| all.count() > 1),
@@ -29,20 +29,19 @@ impl Processors {
         }
     }
 
-    /// This thread, for [`Processors::extend`].
+    /// This thread's id, for [`Processors::extend`].
     pub(super) fn this_thread() -> Option<Pid> {
         (!cfg!(miri)).then(rustix::thread::gettid)
     }
 
-    /// Takes care of more helpers.
+    /// Adds helpers.
     pub(super) fn extend(&mut self, helpers: impl IntoIterator<Item = Pid>) {
         self.helpers.extend(helpers);
         self.avoided = None;
     }
 
-    /// Keeps every helper off the processor that the calling thread is on; costs a system call only where that is
-    /// another one than before.
-    pub(super) fn part(&mut self) {
+    /// Keeps every helper off the calling thread's processor. Makes a system call only if that processor has changed.
+    pub(super) fn avoid_caller(&mut self) {
         let Some(mut others) = self.allowed else {
             return;
         };
@@ -68,7 +67,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "there are no processors")]
-    fn a_helper_follows_no_caller() {
+    fn a_helper_avoids_its_callers_processor() {
         let all = sched_getaffinity(None).unwrap();
         let (named, name) = std::sync::mpsc::channel();
         let helper = std::thread::spawn(move || {
@@ -82,7 +81,7 @@ mod tests {
             let mut only = CpuSet::new();
             only.set(here);
             sched_setaffinity(None, &only).unwrap();
-            processors.part();
+            processors.avoid_caller();
             let mut expected = all;
             if all.count() > 1 {
                 expected.unset(here);

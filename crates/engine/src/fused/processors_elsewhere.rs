@@ -1,22 +1,22 @@
-//! Where the system does not let a thread be kept off a processor, as on macOS: its scheduler decides.
+//! For systems such as macOS that cannot keep a thread off a processor; their scheduler decides.
 
-/// The same as on Linux, without any effect.
+/// Same interface as on Linux, without any effect.
 pub(super) struct Processors;
 
 impl Processors {
-    /// Those that this thread may use, of which nothing is known.
+    /// Knows no processors.
     pub(super) fn new() -> Self {
         Self
     }
 
-    /// Threads have no names here that others could use.
+    /// Threads have no usable id here.
     pub(super) fn this_thread() -> Option<u32> {
         None
     }
 
-    /// Does nothing: no helper has a name here.
+    /// Does nothing, because helpers have no id here.
     pub(super) fn extend(&mut self, _helpers: impl IntoIterator<Item = u32>) {}
 
     /// Does nothing.
-    pub(super) fn part(&mut self) {}
+    pub(super) fn avoid_caller(&mut self) {}
 }

@@ -1,4 +1,4 @@
-//! The tensors of a BERT encoder, taken out of a model's weights and checked before use.
+//! The tensors of a BERT encoder, taken from a model's weights and checked before use.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use super::packed::Floats;
 use super::precision::Precision;
 use crate::weights::{Weight, Weights};
 
-/// A weight matrix or table and its bias, or scale and shift; row by row.
+/// A weight matrix or table and its bias, or scale and shift; in row-major order.
 pub(super) type Pair = [Vec<f32>; 2];
 
-/// Every tensor the encoder needs, each of the right shape.
+/// All tensors that the encoder needs, with checked shapes.
 pub(super) struct Source {
     pub(super) words: Vec<f32>,
     pub(super) positions: Vec<f32>,
@@ -32,8 +32,8 @@ pub(super) struct SourceLayer {
 }
 
 impl Source {
-    /// Takes what an encoder of this shape needs; tensors it does not need are let go. What will be kept in `precision`
-    /// must have a value there.
+    /// Takes the tensors that an encoder of this shape needs and drops all others. Values that will be stored in `precision` must
+    /// be representable in it.
     pub(super) fn take(
         weights: Weights,
         shape: &Shape,
@@ -64,16 +64,16 @@ impl Source {
             .collect::<Result<_, LoadError>>()?;
         let table = |of| format!("embeddings.{of}_embeddings.weight");
         Ok(Self {
-            words: tensors.rounded(table("word"))?,
-            positions: tensors.one(table("position"))?,
-            token_types: tensors.one(table("token_type"))?,
+            words: tensors.representable(table("word"))?,
+            positions: tensors.take_tensor(table("position"))?,
+            token_types: tensors.take_tensor(table("token_type"))?,
             embedding_norm: tensors.pair("embeddings.LayerNorm")?,
             layers,
         })
     }
 }
 
-/// Tensors that are known to be there.
+/// Tensors whose presence has been checked.
 struct Tensors {
     tensors: BTreeMap<String, Weight>,
     prefix: &'static str,
@@ -81,50 +81,50 @@ struct Tensors {
 }
 
 impl Tensors {
-    /// Weights, and a bias, which is never rounded.
+    /// Takes weights and bias; the bias is never rounded.
     fn matrix(&mut self, name: &str) -> Result<Pair, LoadError> {
         let weights = format!("{name}.weight");
         Ok([
             match self.precision {
-                // Integers come with scales, which are f32.
-                Precision::Int8 => self.one(weights)?,
-                _ => self.rounded(weights)?,
+                // The scales of integers are f32.
+                Precision::Int8 => self.take_tensor(weights)?,
+                _ => self.representable(weights)?,
             },
-            self.one(format!("{name}.bias"))?,
+            self.take_tensor(format!("{name}.bias"))?,
         ])
     }
 
-    /// Refuses values that would become infinite when they are rounded: a half ends at 65,504.
-    fn rounded(&mut self, name: String) -> Result<Vec<f32>, LoadError> {
+    /// Refuses values that would become infinite when rounded: f16 ends at 65,504.
+    fn representable(&mut self, name: String) -> Result<Vec<f32>, LoadError> {
         let precision = self.precision;
-        let values = self.one(name.clone())?;
+        let values = self.take_tensor(name.clone())?;
         if precision == Precision::F32 {
             return Ok(values);
         }
         let largest = values.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
-        if Floats::has(precision, largest) {
+        if Floats::can_represent(precision, largest) {
             Ok(values)
         } else {
             Err(LoadError::TensorRange {
                 name,
                 largest,
                 precision,
-                kept: Floats::kept(precision),
+                kept: Floats::storage_precision(precision),
             })
         }
     }
 
     fn pair(&mut self, name: &str) -> Result<Pair, LoadError> {
         Ok([
-            self.one(format!("{name}.weight"))?,
-            self.one(format!("{name}.bias"))?,
+            self.take_tensor(format!("{name}.weight"))?,
+            self.take_tensor(format!("{name}.bias"))?,
         ])
     }
 
-    fn one(&mut self, name: String) -> Result<Vec<f32>, LoadError> {
+    fn take_tensor(&mut self, name: String) -> Result<Vec<f32>, LoadError> {
         match self.tensors.remove(&format!("{}{name}", self.prefix)) {
             Some(weight) => Ok(weight.values),
-            // Cannot be: `check_tensors` found every one.
+            // Unreachable: `check_tensors` found every tensor.
             None => Err(LoadError::Missing {
                 name,
                 expected: Vec::new(),

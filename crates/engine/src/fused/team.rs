@@ -1,12 +1,11 @@
-//! Threads that help one caller with one piece of work at a time.
+//! Threads that help one caller with one job at a time.
 //!
-//! A [`Team`] of n is the calling thread and n − 1 helpers. [`Team::run`] makes a job known to all of
-//! them; the job takes pieces from a [`Queue`](super::panels::Queue) until none is left. A helper
-//! that is late finds the job closed and nobody has waited for it: the caller waits for helpers that
-//! have begun, and for no other. Waiting is a bounded spin and then sleep: sleeping and waking up again takes longer than
-//! most jobs, so a thread goes to sleep only when the others are held up, or after [`Team::rest`].
+//! A [`Team`] of n threads is the calling thread and n − 1 helpers. [`Team::run`] announces a job to all of them; the job takes
+//! pieces from a [`Queue`](super::panels::Queue) until none is left. A late helper finds the job closed: the caller waits only
+//! for helpers that have started. Waiting is a bounded spin followed by sleep. Sleeping and waking up takes longer than most
+//! jobs, so a thread sleeps only if the others are delayed, or after [`Team::rest`].
 
-// The only `unsafe` outside the kernels: lending a closure to threads that outlive it.
+// The only `unsafe` code outside the kernels: it lends a closure to threads that outlive it.
 #![allow(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -17,20 +16,20 @@ use std::time::{Duration, Instant};
 
 use super::processors::Processors;
 
-/// Longest spin between two jobs of one request, and for the last piece of a job: several pieces' time, and no longer,
-/// because a thread that has lost its processor may not come back for a while.
-const PATIENCE: Duration = Duration::from_millis(1);
+/// Longest spin between two jobs of one request, and for the last piece of a job. Longer than several pieces take, but bounded,
+/// because a thread that has lost its processor may not return for a while.
+const MAX_SPIN: Duration = Duration::from_millis(1);
 
-/// Longest spin when no job is expected: the next request may follow at once.
-const LINGER: Duration = Duration::from_micros(50);
+/// Longest spin when no job is expected: the next request may follow immediately.
+const MAX_IDLE_SPIN: Duration = Duration::from_micros(50);
 
-/// Turns of a spin between two looks at the clock.
+/// Iterations of a spin between two readings of the clock.
 const SPINS: u32 = 50;
 
-/// What every thread of the team runs, each with a state of its own.
+/// A job that every thread of the team runs with its own state.
 type Job<S> = dyn Fn(&mut S) + Sync;
 
-/// The calling thread and its helpers; `S` is what each of them owns.
+/// The calling thread and its helpers; `S` is the state of each.
 pub(super) struct Team<S> {
     own: S,
     shared: Arc<Shared<S>>,
@@ -41,41 +40,41 @@ pub(super) struct Team<S> {
 struct Shared<S> {
     /// Counts jobs; helpers watch it.
     generation: AtomicUsize,
-    /// Helpers inside the current job.
+    /// Helpers that run the current job.
     inside: AtomicUsize,
-    /// Whether another job is about to come.
+    /// Whether another job is expected soon.
     expecting: AtomicBool,
     ending: AtomicBool,
     /// Whether a helper panicked in the current job.
     panicked: AtomicBool,
-    open: Mutex<Option<Open<S>>>,
+    open: Mutex<Option<OpenJob<S>>>,
 }
 
-/// A job that helpers may join, and who to wake when the last of them leaves.
-struct Open<S> {
-    job: Lent<S>,
+/// A job that helpers may join, and the thread to wake when the last of them leaves.
+struct OpenJob<S> {
+    job: JobPointer<S>,
     caller: Thread,
 }
 
-/// A job borrowed for as long as [`Team::run`] is on the caller's stack.
-struct Lent<S>(*const Job<S>);
+/// A job, borrowed while [`Team::run`] is on the caller's stack.
+struct JobPointer<S>(*const Job<S>);
 
-impl<S> Clone for Lent<S> {
+impl<S> Clone for JobPointer<S> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S> Copy for Lent<S> {}
+impl<S> Copy for JobPointer<S> {}
 
-// SAFETY: what it points to is `Sync`, so any thread may call it.
-unsafe impl<S> Send for Lent<S> {}
+// SAFETY: the job is `Sync`, so any thread may call it.
+unsafe impl<S> Send for JobPointer<S> {}
 
 impl<S: Send + 'static> Team<S> {
-    /// Starts one helper for each of `states` but the first, which the caller uses.
+    /// Starts one helper for each of `others`; the caller uses `own`.
     ///
     /// # Errors
-    /// Whatever the system says where a thread cannot be started.
+    /// The system's error if a thread cannot be started.
     pub(super) fn new(own: S, others: impl IntoIterator<Item = S>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             generation: AtomicUsize::new(0),
@@ -97,7 +96,7 @@ impl<S: Send + 'static> Team<S> {
             let helper = std::thread::Builder::new()
                 .name("encoder".to_owned())
                 .spawn(move || {
-                    // Nobody listens where the team could not be started.
+                    // The receiver is gone if the team could not be started.
                     let _ = named.send(Processors::this_thread());
                     help(&shared, state);
                 })?;
@@ -107,13 +106,12 @@ impl<S: Send + 'static> Team<S> {
         Ok(team)
     }
 
-    /// How many threads work on a job.
+    /// Number of threads, including the caller.
     pub(super) fn threads(&self) -> usize {
         self.helpers.len() + 1
     }
 
-    /// Runs `job` on the calling thread and on every helper that comes in time; returns when all
-    /// that began have returned.
+    /// Runs `job` on the calling thread and on every helper that joins in time; returns when all of them have finished.
     ///
     /// # Panics
     /// If the job panics, on any thread.
@@ -124,16 +122,17 @@ impl<S: Send + 'static> Team<S> {
         // SAFETY: only the lifetime changes. Helpers call the job only after counting themselves
         // `inside` while it is open, and `close` neither leaves it open nor returns before they
         // have left; it runs before this function returns, and before it unwinds.
-        let job_for_helpers =
-            Lent(unsafe { std::mem::transmute::<&(dyn Fn(&mut S) + Sync), &'static Job<S>>(job) });
-        self.processors.part();
+        let job_for_helpers = JobPointer(unsafe {
+            std::mem::transmute::<&(dyn Fn(&mut S) + Sync), &'static Job<S>>(job)
+        });
+        self.processors.avoid_caller();
         self.shared.open(job_for_helpers);
         for helper in &self.helpers {
             helper.thread().unpark();
         }
         let outcome = catch_unwind(AssertUnwindSafe(|| job(&mut self.own)));
         self.shared.close();
-        // Asked for in any case, so that the next job does not answer for this one.
+        // Always reset, so that the next job does not report this one's panic.
         let helper_panicked = self.shared.panicked.swap(false, Ordering::Relaxed);
         if let Err(panic) = outcome {
             resume_unwind(panic);
@@ -148,7 +147,7 @@ impl<S> Team<S> {
         job(&mut self.own);
     }
 
-    /// Lets the helpers go to sleep: no job is about to come.
+    /// Lets the helpers sleep: no job is expected.
     pub(super) fn rest(&self) {
         self.shared.expecting.store(false, Ordering::Relaxed);
     }
@@ -159,19 +158,19 @@ impl<S> Drop for Team<S> {
         self.shared.ending.store(true, Ordering::Release);
         for helper in self.helpers.drain(..) {
             helper.thread().unpark();
-            // Helpers catch panics, so there is nothing to learn from the result.
+            // Helpers catch panics, so the result carries no information.
             let _ = helper.join();
         }
     }
 }
 
 impl<S> Shared<S> {
-    fn current(&self) -> MutexGuard<'_, Option<Open<S>>> {
+    fn current(&self) -> MutexGuard<'_, Option<OpenJob<S>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, job: Lent<S>) {
-        *self.current() = Some(Open {
+    fn open(&self, job: JobPointer<S>) {
+        *self.current() = Some(OpenJob {
             job,
             caller: std::thread::current(),
         });
@@ -179,15 +178,15 @@ impl<S> Shared<S> {
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Lets nobody else in, and waits for those inside to leave.
+    /// Lets no more helpers in, and waits until those inside have left.
     fn close(&self) {
-        // From here on nobody enters: entering is only possible under the lock with a job open.
+        // No helper enters from here on: entering requires the lock and an open job.
         *self.current() = None;
-        wait_until(|| self.inside.load(Ordering::Acquire) == 0, || PATIENCE);
+        wait_until(|| self.inside.load(Ordering::Acquire) == 0, || MAX_SPIN);
     }
 
-    /// Joins the current job, if there still is one.
-    fn enter(&self) -> Option<(Lent<S>, Thread)> {
+    /// Joins the current job, if there is one.
+    fn enter(&self) -> Option<(JobPointer<S>, Thread)> {
         let current = self.current();
         let open = current.as_ref()?;
         self.inside.fetch_add(1, Ordering::Relaxed);
@@ -195,14 +194,14 @@ impl<S> Shared<S> {
     }
 
     fn leave(&self, caller: &Thread) {
-        // Release: what the job wrote is visible to the caller, who reads zero with Acquire.
+        // Release: makes the job's writes visible to the caller, who reads zero with Acquire.
         if self.inside.fetch_sub(1, Ordering::Release) == 1 {
             caller.unpark();
         }
     }
 }
 
-/// The life of a helper.
+/// Runs a helper until the team is dropped.
 fn help<S>(shared: &Shared<S>, mut state: S) {
     let mut seen = 0;
     loop {
@@ -212,8 +211,8 @@ fn help<S>(shared: &Shared<S>, mut state: S) {
                     || shared.ending.load(Ordering::Acquire)
             },
             || match shared.expecting.load(Ordering::Relaxed) {
-                true => PATIENCE,
-                false => LINGER,
+                true => MAX_SPIN,
+                false => MAX_IDLE_SPIN,
             },
         );
         if shared.ending.load(Ordering::Acquire) {
@@ -221,7 +220,7 @@ fn help<S>(shared: &Shared<S>, mut state: S) {
         }
         seen = shared.generation.load(Ordering::Acquire);
         if let Some((job, caller)) = shared.enter() {
-            // SAFETY: this thread is counted `inside`, so `run` has not returned and the job lives.
+            // SAFETY: this thread is counted in `inside`, so `run` has not returned and the job is alive.
             let job = unsafe { &*job.0 };
             if catch_unwind(AssertUnwindSafe(|| job(&mut state))).is_err() {
                 shared.panicked.store(true, Ordering::Relaxed);
@@ -231,11 +230,12 @@ fn help<S>(shared: &Shared<S>, mut state: S) {
     }
 }
 
-/// Spins for as long as `patience` says, then sleeps until somebody unparks this thread, over and over.
-fn wait_until(condition: impl Fn() -> bool, patience: impl Fn() -> Duration) {
+/// Waits for the condition: spins for the duration that `max_spin` returns, then sleeps until this thread is unparked,
+/// repeatedly.
+fn wait_until(condition: impl Fn() -> bool, max_spin: impl Fn() -> Duration) {
     let begun = Instant::now();
     while !condition() {
-        if begun.elapsed() < patience() {
+        if begun.elapsed() < max_spin() {
             for _ in 0..SPINS {
                 if condition() {
                     return;
@@ -276,8 +276,8 @@ mod tests {
     fn a_panic_reaches_the_caller_and_the_team_goes_on() {
         let mut team = Team::new((), [()]).unwrap();
         for _ in 0..20 {
-            // Both threads panic, if the helper comes in time: no trace of it may be left.
-            let failed = catch_unwind(AssertUnwindSafe(|| team.run(&|()| panic!("on purpose"))));
+            // Both threads panic, if the helper joins in time; neither panic may affect the next job.
+            let failed = catch_unwind(AssertUnwindSafe(|| team.run(&|()| panic!("deliberate"))));
             assert!(failed.is_err());
             let calls = AtomicUsize::new(0);
             team.run(&|()| {
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// A job that the caller does not leave before a helper has come.
+    /// A job in which the caller waits until a helper has joined.
     fn until_joined(joined: &AtomicBool, then: impl Fn()) {
         if std::thread::current().name() == Some("encoder") {
             joined.store(true, Ordering::Release);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_that_sleeps_is_woken() {
+    fn a_sleeping_helper_is_woken() {
         let mut team = Team::new((), [()]).unwrap();
         for _ in 0..2 {
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -314,7 +314,7 @@ mod tests {
         let mut team = Team::new((), [()]).unwrap();
         let joined = AtomicBool::new(false);
         let failed = catch_unwind(AssertUnwindSafe(|| {
-            team.run(&|()| until_joined(&joined, || panic!("on purpose")));
+            team.run(&|()| until_joined(&joined, || panic!("deliberate")));
         }));
         assert!(failed.is_err());
         let joined = AtomicBool::new(false);
@@ -335,7 +335,7 @@ mod tests {
         sched_setaffinity(None, &only).unwrap();
         let caller = std::thread::current().id();
         let seen = AtomicBool::new(false);
-        // A helper may come too late for one job, and not for all of them.
+        // A helper may be late for one job, but not for all of them.
         while !seen.load(Ordering::Relaxed) {
             team.run(&|()| {
                 if std::thread::current().id() == caller {

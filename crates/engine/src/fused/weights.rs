@@ -1,11 +1,10 @@
-//! Weights, checked and packed once at load.
+//! A model's weights, checked and packed once at load.
 //!
-//! A matrix [n][k] of the file becomes panels [n / width][k][width], so that the kernel reads it
-//! front to back. A panel occupies the memory of the rows it is made of, so one panel's worth of
-//! scratch is all that packing needs; where less than f32 is kept, one matrix at a time is there twice.
-//! Queries are scaled by 1/√head. The embedding of token type 0, which every token has, is added to
-//! those of the positions. The table of words keeps its order: more than half of a small model, and
-//! read a few rows at a time.
+//! A matrix [n][k] of the file becomes panels [n / width][k][width], so that the kernel reads it sequentially. A panel occupies
+//! the memory of the rows that it consists of, so packing needs scratch memory for one panel only; with less than f32, one matrix
+//! at a time exists twice. Queries are scaled by 1/√head. The embedding of token type 0, which every token has, is added to those
+//! of the positions. The embedding table keeps its order: it is more than half of a small model, and only a few rows are read at
+//! a time.
 
 use super::super::{Activation, LoadError, Shape};
 use super::isa::Isa;
@@ -16,8 +15,7 @@ use super::precision::Precision;
 use super::source::{Pair, Source, SourceLayer};
 use crate::weights;
 
-/// The weights of one model, packed for one instruction set; shared by every
-/// [`Worker`](super::Worker).
+/// The weights of one model, packed for one instruction set; shared by all [`Worker`](super::Worker)s.
 pub struct Weights {
     pub(super) shape: Shape,
     pub(super) isa: Isa,
@@ -30,16 +28,16 @@ pub struct Weights {
 
 /// A packed matrix and its bias.
 pub(super) struct Matrix {
-    /// Inputs of one column.
+    /// Inputs of a column.
     pub(super) depth: usize,
     pub(super) weights: Packed,
     /// [columns]
     pub(super) bias: Vec<f32>,
 }
 
-/// What one layer multiplies and normalises with.
+/// The matrices and norms of one layer.
 pub(super) struct Layer {
-    /// One after the other they are one product.
+    /// Multiplied as one product.
     pub(super) query_key_value: [Matrix; 3],
     pub(super) attention_output: Matrix,
     pub(super) attention_norm: Pair,
@@ -61,10 +59,10 @@ impl Weights {
         Self::load_for(weights, shape, precision, Isa::best())
     }
 
-    /// As [`load`](Self::load), for an instruction set of the caller's choice.
+    /// Like [`load`](Self::load), for a given instruction set.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// Those of [`load`](Self::load).
     pub fn load_for(
         weights: weights::Weights,
         shape: Shape,
@@ -88,7 +86,7 @@ impl Weights {
             shape,
             isa,
             precision,
-            words: Floats::rounded(source.words, precision),
+            words: Floats::round(source.words, precision),
             positions,
             embedding_norm: source.embedding_norm,
             layers: layers
@@ -97,7 +95,7 @@ impl Weights {
         })
     }
 
-    /// The shape they were loaded with.
+    /// The model's shape.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
@@ -109,13 +107,13 @@ impl Weights {
         self.isa
     }
 
-    /// How exactly they are kept.
+    /// The precision of the stored weights.
     #[must_use]
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// Memory of the matrices and tables, biases and norms not counted.
+    /// Memory of matrices and tables, without biases and norms.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let matrices = self.layers.iter().flat_map(|layer| {
@@ -131,7 +129,7 @@ impl Weights {
         self.words.all()
     }
 
-    /// [positions][hidden], the embedding of token type 0 added in.
+    /// [positions][hidden], including the embedding of token type 0.
     pub(super) fn positions(&self) -> &[f32] {
         &self.positions
     }
@@ -144,7 +142,7 @@ impl Weights {
         &self.layers
     }
 
-    /// A layer's scale and shift as the kernels take them.
+    /// A layer norm in the kernels' form.
     pub(super) fn norm<'a>(&self, [scale, shift]: &'a Pair) -> Norm<'a> {
         Norm {
             scale,
@@ -173,7 +171,7 @@ impl Layer {
 }
 
 impl Matrix {
-    /// Packs everything times `factor`. Columns are a multiple of [`PANEL`].
+    /// Packs weights and bias, multiplied by `factor`. The number of columns is a multiple of [`PANEL`].
     fn pack([weights, mut bias]: Pair, factor: f32, precision: Precision, isa: Isa) -> Self {
         let depth = weights.len() / bias.len();
         for value in &mut bias {
@@ -186,7 +184,7 @@ impl Matrix {
         }
     }
 
-    /// Weights and biases, `columns` at a time.
+    /// Weights and biases, `columns` columns at a time.
     pub(super) fn pieces(&self, columns: usize) -> impl Iterator<Item = (PackedRef<'_>, &[f32])> {
         let biases = self.bias.chunks(columns);
         (0..).step_by(columns).zip(biases).map(|(from, bias)| {
@@ -196,7 +194,7 @@ impl Matrix {
     }
 }
 
-/// What of a shape there are no kernels for; `None` if there are for all of it.
+/// Returns the property of a shape for which there are no kernels; `None` if there are kernels for all of it.
 pub(super) fn unsupported(shape: &Shape) -> Option<&'static str> {
     if shape.heads == 0 {
         return Some("num_attention_heads is 0");

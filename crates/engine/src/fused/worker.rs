@@ -1,32 +1,31 @@
-//! One forward pass at a time: a team of threads and the memory it computes in.
+//! A team of threads with its memory, which computes one forward pass at a time.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use super::super::{EncodeError, check_sequences};
-use super::bands::Seat;
-use super::forward::{Memory, Own, forward};
+use super::bands::ThreadIndex;
+use super::forward::{Memory, ThreadMemory, forward};
 use super::team::Team;
 use super::weights::Weights;
 
-/// Threads and memory to encode with; any number of workers share one set of [`Weights`].
+/// Threads and memory for encoding; any number of workers share one set of [`Weights`].
 ///
-/// Everything it will ever need is allocated when it is made: `encode` allocates nothing.
+/// All memory is allocated on creation: `encode` allocates nothing.
 pub struct Worker {
     weights: Arc<Weights>,
-    team: Team<Own>,
+    team: Team<ThreadMemory>,
     memory: Memory,
 }
 
 impl Worker {
-    /// A worker of `threads` threads: the one that calls [`encode`](Self::encode), and helpers that
-    /// sleep in between.
+    /// Creates a worker of `threads` threads: the one that calls [`encode`](Self::encode), and helpers that sleep between calls.
     ///
     /// # Errors
-    /// Whatever the system says where a thread cannot be started.
+    /// The system's error if a thread cannot be started.
     pub fn new(weights: Arc<Weights>, threads: NonZeroUsize) -> std::io::Result<Self> {
         let of = threads.get();
-        let own = |number| Own::new(Seat { number, of }, &weights);
+        let own = |number| ThreadMemory::new(ThreadIndex { number, of }, &weights);
         Ok(Self {
             team: Team::new(own(0), (1..of).map(own))?,
             memory: Memory::new(&weights, of),
@@ -34,11 +33,11 @@ impl Worker {
         })
     }
 
-    /// Encodes each sequence of token ids, special tokens included, into one row of `out`, which is
-    /// `sequences.len() × hidden` floats: pooled, of length one.
+    /// Encodes each sequence of token ids, special tokens included, into one row of `out`, which has `sequences.len() × hidden`
+    /// floats. Rows are pooled and of length one.
     ///
-    /// A row depends on its sequence alone: not on the others, their order, the number of threads
-    /// or earlier calls. Between instruction sets rounding differs.
+    /// A row depends only on its sequence: not on the other sequences, their order, the number of threads or earlier calls.
+    /// Rounding differs between instruction sets.
     ///
     /// # Errors
     /// [`EncodeError`]; then `out` is unspecified.
@@ -46,8 +45,7 @@ impl Worker {
         self.encode_while(sequences, out, &|| true)
     }
 
-    /// As [`encode`](Self::encode), with the helpers' help only while `alone` says so: it is asked
-    /// several times a layer.
+    /// Like [`encode`](Self::encode), but uses the helpers only while `alone` returns true; it is called several times per layer.
     pub(super) fn encode_while(
         &mut self,
         sequences: &[&[u32]],
@@ -58,7 +56,7 @@ impl Worker {
         check(&self.weights, sequences, out.len())?;
         let (mut rest, mut out_rest) = (sequences, &mut *out);
         while !rest.is_empty() {
-            let (group, others) = rest.split_at(self.memory.fitting(rest));
+            let (group, others) = rest.split_at(self.memory.next_group_len(rest));
             let (out_group, out_others) = out_rest.split_at_mut(group.len() * hidden);
             let (memory, team) = (&mut self.memory, &mut self.team);
             forward(&self.weights, team, memory, group, out_group, alone);
@@ -73,7 +71,7 @@ impl Worker {
     }
 }
 
-/// Refuses what the forward pass could not index.
+/// Refuses sequences that the forward pass could not index.
 fn check(weights: &Weights, sequences: &[&[u32]], room: usize) -> Result<(), EncodeError> {
     let shape = weights.shape();
     check_sequences(shape, sequences)?;

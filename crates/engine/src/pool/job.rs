@@ -1,4 +1,4 @@
-//! One request on its way through the queue.
+//! A request on its way through the queue.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -8,18 +8,18 @@ use zeroize::Zeroizing;
 
 use super::PoolError;
 
-/// What a caller waits for.
+/// Delivers the result to the caller.
 pub(super) type Reply = oneshot::Sender<Result<Rows, PoolError>>;
 
-/// Embeddings, one after the other; wiped when dropped.
+/// Concatenated embeddings; zeroized when dropped.
 pub(super) type Rows = Zeroizing<Vec<f32>>;
 
-/// A request: what is asked for, what is done, and where the answer goes.
+/// A request: its sequences, its progress, and the channel for its answer.
 pub(super) struct Job {
     pub(super) created: Instant,
     pub(super) deadline: Instant,
     sequences: Zeroizing<Vec<Vec<u32>>>,
-    /// Positions by length: neighbours in a slice need little padding, where an encoder pads.
+    /// Positions sorted by length: sequences of a slice then need little padding, if the encoder pads.
     order: Vec<usize>,
     /// How many of `order` are encoded.
     done: usize,
@@ -33,7 +33,7 @@ pub(super) struct Job {
 /// The next part of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
-    /// Places in the job's order.
+    /// Range of the job's `order`.
     pub(super) places: Range<usize>,
     pub(super) tokens: usize,
     pub(super) cost: usize,
@@ -65,17 +65,17 @@ impl Job {
         }
     }
 
-    /// Cost of what is not encoded yet.
+    /// Cost of the sequences that are not encoded yet.
     pub(super) fn cost_left(&self) -> usize {
         self.cost_left
     }
 
-    /// Nobody waits for the answer any more.
-    pub(super) fn withdrawn(&self) -> bool {
+    /// Whether the caller no longer waits for the answer.
+    pub(super) fn is_withdrawn(&self) -> bool {
         self.reply.is_closed()
     }
 
-    /// What comes next: sequences of at most `budget` tokens in all, or none.
+    /// Returns the next sequences of at most `budget` tokens in total; possibly none.
     pub(super) fn next_within(&self, budget: usize) -> Slice {
         let mut tokens = 0;
         let count = self.order[self.done..]
@@ -90,7 +90,7 @@ impl Job {
         self.slice(count, tokens)
     }
 
-    /// What comes next, at least one sequence.
+    /// Returns the next sequences, at least one.
     pub(super) fn next(&self, budget: usize) -> Slice {
         let slice = self.next_within(budget);
         if slice.places.is_empty() {
@@ -116,9 +116,9 @@ impl Job {
             .map(|index| self.sequences[*index].as_slice())
     }
 
-    /// Puts the rows of a slice in their places; true when nothing is left to do.
+    /// Stores the rows of a slice in the order of the request; returns whether the job is complete.
     pub(super) fn store(&mut self, slice: &Slice, rows: &[f32], dimension: usize) -> bool {
-        // Once, so that no copy of a row is left behind where the vector grew.
+        // Allocated once, so that growing the vector leaves no copy of a row in freed memory.
         self.rows.resize(self.sequences.len() * dimension, 0.0);
         let order = &self.order[slice.places.clone()];
         for (index, row) in order.iter().zip(rows.chunks_exact(dimension)) {
@@ -131,7 +131,7 @@ impl Job {
 
     /// Answers with the rows.
     pub(super) fn finish(self) {
-        // The receiver may be gone; then nobody wants the outcome.
+        // The receiver may be gone; the result is then not needed.
         self.reply.send(Ok(self.rows)).ok();
     }
 

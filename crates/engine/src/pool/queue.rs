@@ -1,11 +1,12 @@
-//! Whose turn it is, and what goes into one batch. No threads and no clock here: what happens follows from the calls.
+//! Decides which request is next and which requests form a batch. Uses neither threads nor a clock, so its behaviour depends only
+//! on the calls.
 //!
-//! The request with the least left to compute has a slice computed first: a short one waits for the slices that are being
-//! computed, however many long ones are in line. Every fourth batch goes to the request that has waited longest since its last
-//! slice, so that short ones never keep a long one from its end.
+//! The request with the least remaining work is next: a short one waits only for the slices being computed, however many long
+//! ones are queued. Every fourth batch goes to the request that has waited longest since its last slice, so that short requests
+//! cannot starve a long one.
 //!
-//! A slice that is being computed is not interrupted. A request that is far shorter does not wait for it: the express thread
-//! computes it beside the others, and the operating system shares out the processors.
+//! A slice is not interrupted. A far shorter request does not wait for it: the express thread computes it concurrently, and the
+//! operating system schedules the threads.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -13,46 +14,46 @@ use std::time::Instant;
 use super::job::{Job, Slice};
 use super::{PoolError, PoolLimits};
 
-/// Batches in a row that may pass over the request that has waited longest.
+/// Consecutive batches that may bypass the request that has waited longest.
 const PASSES: usize = 3;
 
-/// The express thread takes a request where every other thread computes a batch of at least this many times its cost.
+/// The express thread takes a request if every other thread computes a batch of at least this many times its cost.
 const EXPRESS: usize = 4;
 
-/// Requests that wait, and the count of what is admitted.
+/// Waiting requests, and the admitted cost.
 pub(super) struct Queue {
     limits: PoolLimits,
-    /// Cost of a slice at most.
+    /// Largest cost of a slice.
     turn: usize,
-    /// The longest since its last slice first.
+    /// Ordered by time since the last slice, the longest first.
     waiting: VecDeque<Job>,
-    /// Batches in a row that passed over the first of `waiting`.
+    /// Consecutive batches that bypassed the first of `waiting`.
     passed: usize,
-    /// Cost admitted and not yet encoded, whether it waits or is being computed.
+    /// Cost admitted and not yet encoded, waiting or being computed.
     pending: usize,
     /// Threads that wait for work.
     pub(super) idle: usize,
-    /// What each thread computes.
+    /// The batch of each thread.
     computing: Vec<Option<Computing>>,
     closed: bool,
 }
 
-/// A batch that a thread computes.
+/// A batch that a thread is computing.
 #[derive(Clone, Copy)]
 struct Computing {
     begun: Instant,
     cost: usize,
 }
 
-/// What one thread computes in one go.
+/// The work of one thread until it returns to the queue.
 pub(super) struct Batch {
     pub(super) parts: Vec<(Job, Slice)>,
-    /// Threads that compute now, this one included.
+    /// Threads that are computing, including this one.
     pub(super) busy: usize,
 }
 
 impl Queue {
-    /// `turn` is the cost of a slice at most.
+    /// `turn` is the largest cost of a slice.
     pub(super) fn new(limits: PoolLimits, turn: usize) -> Self {
         Self {
             limits,
@@ -71,18 +72,18 @@ impl Queue {
         self.pending
     }
 
-    /// Ends when nothing waits any more.
+    /// Lets the threads end once nothing waits.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Closed, and nothing waits.
-    pub(super) fn ended(&self) -> bool {
+    /// Whether the queue is closed and empty.
+    pub(super) fn is_finished(&self) -> bool {
         self.closed && self.waiting.is_empty()
     }
 
-    /// By how much a request of `cost` would exceed the limit. `None` where it is admitted: where there is room, where nothing
-    /// else waits, or where it is one slice, so that a long request shuts no short one out.
+    /// Returns by how much a request of `cost` would exceed the limit, or `None` if it is admitted: if there is room, if nothing
+    /// else waits, or if it is one slice, so that a long request does not block short ones.
     pub(super) fn excess(&self, cost: usize) -> Option<usize> {
         let sum = self.pending.saturating_add(cost);
         let most = self.limits.queue_tokens;
@@ -90,48 +91,48 @@ impl Queue {
         (!admitted).then(|| (sum - most).min(self.pending))
     }
 
-    /// Cost that will have been computed when a new request of `cost` is: its own, all of those that have less left, and every
-    /// fourth batch of the others. More of those that come later.
+    /// Estimates the cost computed until a new request of `cost` is done: its own, that of all requests with less remaining, and
+    /// every fourth batch of the others. Later requests may add to it.
     pub(super) fn until_done(&self, cost: usize) -> usize {
         let left = || self.waiting.iter().map(Job::cost_left);
         let waiting: usize = left().sum();
         let less: usize = left().filter(|left| *left <= cost).sum();
         let computing = self.pending.saturating_sub(waiting);
-        // Of a request that has more left only the slice that is being computed.
+        // A request with more remaining work counts only with the slice being computed.
         let computing = computing.min(cost.max(self.turn).saturating_mul(self.busy().max(1)));
         let first = cost.saturating_add(less).saturating_add(computing);
         let passes = first.div_ceil(self.turn).div_ceil(PASSES);
         first.saturating_add((waiting - less).min(passes.saturating_mul(self.turn)))
     }
 
-    /// Counts a request and puts it at the end of the line.
+    /// Counts a request and appends it to the queue.
     pub(super) fn push(&mut self, job: Job) {
         self.pending += job.cost_left();
         self.waiting.push_back(job);
     }
 
-    /// The next batch of a thread: never empty; `None` when nothing waits. Requests that nobody wants any more are
-    /// dropped, and those past their deadline answered.
+    /// Returns the next batch for a thread, never empty; `None` if nothing waits. Drops requests whose callers are gone, and
+    /// answers those past their deadline.
     pub(super) fn next_batch(&mut self, now: Instant) -> Option<Batch> {
         self.drop_overdue(now);
-        // Idle threads should find work, so this one leaves them their share of the requests.
+        // Leave idle threads their share of the requests.
         let share = self.waiting.len().div_ceil(self.idle + 1);
         let first = self.take_first()?;
         Some(self.fill(first, share))
     }
 
-    /// As [`next_batch`](Self::next_batch), for the express thread: requests that are far shorter than what every other thread
-    /// computes.
+    /// Like [`next_batch`](Self::next_batch), for the express thread: takes requests far shorter than the batches of all other
+    /// threads.
     pub(super) fn next_express(&mut self, now: Instant) -> Option<Batch> {
         self.drop_overdue(now);
-        let place = self.express()?;
+        let place = self.find_express()?;
         let first = self.waiting.remove(place)?;
         Some(self.fill(first, 1))
     }
 
-    /// Place of a request for the express thread.
-    pub(super) fn express(&self) -> Option<usize> {
-        let place = self.least().filter(|_| self.idle == 0)?;
+    /// Index of a request for the express thread.
+    pub(super) fn find_express(&self) -> Option<usize> {
+        let place = self.find_least().filter(|_| self.idle == 0)?;
         let computed = self.computing.iter().flatten().map(|batch| batch.cost);
         let short = self.waiting[place].cost_left().saturating_mul(EXPRESS);
         computed
@@ -140,14 +141,16 @@ impl Queue {
             .map(|_| place)
     }
 
-    /// A batch of `first` and of what fits beside it, up to `share` requests.
+    /// Builds a batch from `first` and other requests that fit, up to `share` requests.
     fn fill(&mut self, first: Job, share: usize) -> Batch {
         let slice = first.next(self.limits.slice_tokens);
         let mut tokens = slice.tokens;
         let mut parts = vec![(first, slice)];
         while tokens < self.limits.fill_tokens && parts.len() < share {
             let room = self.limits.slice_tokens.saturating_sub(tokens);
-            let Some(place) = self.least() else { break };
+            let Some(place) = self.find_least() else {
+                break;
+            };
             let slice = self.waiting[place].next_within(room);
             if slice.tokens == 0 {
                 break;
@@ -161,9 +164,9 @@ impl Queue {
         }
     }
 
-    /// Takes the request whose turn it is.
+    /// Removes the next request from the queue.
     fn take_first(&mut self) -> Option<Job> {
-        let least = self.least()?;
+        let least = self.find_least()?;
         if least == 0 || self.passed == PASSES {
             self.passed = 0;
             self.waiting.pop_front()
@@ -173,30 +176,30 @@ impl Queue {
         }
     }
 
-    /// Place of the request with the least left; of equal ones the one that has waited longest.
-    fn least(&self) -> Option<usize> {
+    /// Index of the request with the least remaining work; among equals, the one that has waited longest.
+    fn find_least(&self) -> Option<usize> {
         let places = self.waiting.iter().enumerate();
         let least = places.min_by_key(|(_, job)| job.cost_left());
         least.map(|(place, _)| place)
     }
 
-    /// Counts `slice` as encoded, and puts what is left of `job` at the end of the line.
+    /// Counts `slice` as encoded, and appends the rest of `job` to the queue.
     pub(super) fn advance(&mut self, job: Job, slice: &Slice) {
-        self.settle(slice.cost);
+        self.release(slice.cost);
         self.waiting.push_back(job);
     }
 
-    /// Counts `cost` as no longer on its way.
-    pub(super) fn settle(&mut self, cost: usize) {
+    /// Subtracts `cost` from the pending cost.
+    pub(super) fn release(&mut self, cost: usize) {
         debug_assert!(self.pending >= cost, "{cost} of {} settled", self.pending);
         self.pending = self.pending.saturating_sub(cost);
     }
 
-    /// Drops every waiting request whose caller went away.
+    /// Drops waiting requests whose callers are gone.
     pub(super) fn drop_withdrawn(&mut self) {
         let pending = &mut self.pending;
         self.waiting.retain(|job| {
-            let withdrawn = job.withdrawn();
+            let withdrawn = job.is_withdrawn();
             if withdrawn {
                 *pending -= job.cost_left();
             }
@@ -204,7 +207,7 @@ impl Queue {
         });
     }
 
-    /// `thread` began `batch` at `now`.
+    /// Records that `thread` started `batch` at `now`.
     pub(super) fn begin(&mut self, thread: usize, batch: &Batch, now: Instant) {
         if self.computing.len() <= thread {
             self.computing.resize(thread + 1, None);
@@ -215,15 +218,15 @@ impl Queue {
         });
     }
 
-    /// `thread` ended its batch.
+    /// Records that `thread` finished its batch.
     pub(super) fn end(&mut self, thread: usize) {
         if let Some(computing) = self.computing.get_mut(thread) {
             *computing = None;
         }
     }
 
-    /// When the batch began that is being computed for the longest time.
-    pub(super) fn oldest(&self) -> Option<Instant> {
+    /// Start time of the batch that has been computed for the longest time.
+    pub(super) fn oldest_start(&self) -> Option<Instant> {
         let computing = self.computing.iter().flatten();
         computing.map(|batch| batch.begun).min()
     }
@@ -241,7 +244,7 @@ impl Queue {
             if now < job.deadline {
                 self.waiting.push_back(job);
             } else {
-                self.settle(job.cost_left());
+                self.release(job.cost_left());
                 job.fail(PoolError::Deadline);
             }
         }
@@ -249,7 +252,7 @@ impl Queue {
 }
 
 impl Batch {
-    /// Of all its parts.
+    /// Total of all its slices.
     pub(super) fn cost(&self) -> usize {
         self.parts.iter().map(|(_, slice)| slice.cost).sum()
     }

@@ -1,33 +1,33 @@
-//! The inference threads, and what they learn about their speed.
+//! The inference threads, and their measured speed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::super::Encoder;
 use zeroize::{Zeroize as _, Zeroizing};
 
+use super::super::Encoder;
 use super::job::{Job, Slice};
 use super::queue::{Batch, Queue};
 use super::{Observer, PoisonError, PoolError, PoolLimits};
 
-/// What the threads and the callers share.
+/// State shared by threads and callers.
 pub(super) struct Shared {
     pub(super) encoder: Arc<dyn Encoder>,
     pub(super) limits: PoolLimits,
     pub(super) observer: OnceLock<Arc<dyn Observer>>,
     queue: Mutex<Queue>,
     pub(super) work: Condvar,
-    /// What the express thread waits for.
+    /// Wakes the express thread.
     pub(super) express: Condvar,
-    /// Moving average over the whole pool: time of the machine, not of a thread.
+    /// Moving average over the whole pool: wall-clock time of the machine, not of a thread.
     nanos_per_cost: AtomicU64,
 }
 
 impl Shared {
     pub(super) fn new(encoder: Arc<dyn Encoder>, limits: PoolLimits) -> Self {
-        // A slice holds one text at least, however long.
+        // A slice holds at least one text of any length.
         let turn = encoder.cost(limits.slice_tokens.max(encoder.max_tokens()));
         Self {
             encoder,
@@ -41,11 +41,11 @@ impl Shared {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Nothing under the lock can leave the queue half-changed.
+        // No panic under the lock can leave the queue inconsistent.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `job` wait, or refuses it: beyond the bound, and where it would probably not be done in time.
+    /// Queues `job`, or refuses it if it exceeds the limit or would probably miss its deadline.
     pub(super) fn admit(&self, job: Job) -> Result<(), PoolError> {
         let busy = |cost| PoolError::Busy {
             retry_after: whole_seconds(self.time_for(cost)),
@@ -57,13 +57,13 @@ impl Shared {
         }
         let most = self.cost_in(job.deadline.saturating_duration_since(Instant::now()));
         let pending = queue.pending();
-        // Alone it is tried whatever the estimate says: nothing but work brings that up to date.
+        // A single request is tried whatever the estimate: only computing updates the estimate.
         if pending > 0 && queue.until_done(cost) > most {
             let excess = pending.saturating_add(cost).saturating_sub(most);
             return Err(busy(excess.min(pending)));
         }
         queue.push(job);
-        let express = queue.express().is_some();
+        let express = queue.find_express().is_some();
         drop(queue);
         self.work.notify_one();
         if express {
@@ -72,9 +72,9 @@ impl Shared {
         Ok(())
     }
 
-    /// When the batch began that is being computed for the longest time.
-    pub(super) fn oldest(&self) -> Option<Instant> {
-        self.lock().oldest()
+    /// Start time of the batch that has been computed for the longest time.
+    pub(super) fn oldest_start(&self) -> Option<Instant> {
+        self.lock().oldest_start()
     }
 
     fn time_for(&self, cost: usize) -> Duration {
@@ -82,13 +82,13 @@ impl Shared {
         Duration::from_nanos(nanos.saturating_mul(cost as u64))
     }
 
-    /// What costs that much time, probably.
+    /// Estimated cost that can be computed in `time`.
     fn cost_in(&self, time: Duration) -> usize {
         let nanos = u128::from(self.nanos_per_cost.load(Ordering::Relaxed).max(1));
         usize::try_from(time.as_nanos() / nanos).unwrap_or(usize::MAX)
     }
 
-    /// What thread `number` does until the pool is dropped.
+    /// Runs thread `number` until the pool is dropped.
     pub(super) fn run(&self, number: usize) {
         let mut rows = Zeroizing::default();
         while let Some(batch) = self.next(number) {
@@ -96,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// What the express thread, which has a `number` too, does until the pool is dropped.
+    /// Runs the express thread, which also has a `number`, until the pool is dropped.
     pub(super) fn run_express(&self, number: usize) {
         let mut rows = Zeroizing::default();
         while let Some(batch) = self.next_express(number) {
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     fn compute(&self, number: usize, batch: Batch, rows: &mut Vec<f32>) {
-        self.work_off(batch, rows);
+        self.run_batch(batch, rows);
         rows.zeroize();
         self.lock().end(number);
     }
@@ -116,13 +116,13 @@ impl Shared {
             let now = Instant::now();
             if let Some(batch) = queue.next_batch(now) {
                 queue.begin(number, &batch, now);
-                // What came while a thread was waking up may be left over.
-                if queue.express().is_some() {
+                // Requests that arrived while a thread was waking up may remain.
+                if queue.find_express().is_some() {
                     self.express.notify_one();
                 }
                 return Some(batch);
             }
-            if queue.ended() {
+            if queue.is_finished() {
                 return None;
             }
             queue.idle += 1;
@@ -142,7 +142,7 @@ impl Shared {
                 queue.begin(number, &batch, now);
                 return Some(batch);
             }
-            if queue.ended() {
+            if queue.is_finished() {
                 return None;
             }
             queue = self
@@ -152,7 +152,7 @@ impl Shared {
         }
     }
 
-    fn work_off(&self, batch: Batch, rows: &mut Vec<f32>) {
+    fn run_batch(&self, batch: Batch, rows: &mut Vec<f32>) {
         let cost = batch.cost();
         let started = Instant::now();
         for (job, slice) in &batch.parts {
@@ -173,26 +173,26 @@ impl Shared {
             for (job, slice) in batch.parts {
                 let (own, others) = rest.split_at(slice.places.len() * self.encoder.dimension());
                 rest = others;
-                self.proceed(job, &slice, own);
+                self.store_slice(job, &slice, own);
             }
             return;
         }
-        // One of several is to blame: each answers for itself.
+        // One of several requests caused the failure: run each separately.
         let alone = batch.parts.len() == 1;
         for part in batch.parts {
             let part = [part];
             let encoded = !alone && self.encode(&part, rows);
             let [(job, slice)] = part;
             if encoded {
-                self.proceed(job, &slice, rows);
+                self.store_slice(job, &slice, rows);
             } else {
-                self.lock().settle(job.cost_left());
+                self.lock().release(job.cost_left());
                 job.fail(PoolError::Failed);
             }
         }
     }
 
-    /// Whether `parts` were encoded into `rows`; a panic must cost a request, not the thread.
+    /// Encodes `parts` into `rows`; returns whether it succeeded. A panic must fail a request, not the thread.
     fn encode(&self, parts: &[(Job, Slice)], rows: &mut Vec<f32>) -> bool {
         let views: Vec<&[u32]> = parts
             .iter()
@@ -212,11 +212,11 @@ impl Shared {
         }
     }
 
-    /// Stores a slice's rows; then the request is answered, or goes back in line.
-    fn proceed(&self, mut job: Job, slice: &Slice, rows: &[f32]) {
+    /// Stores a slice's rows, then answers the request or appends it to the queue.
+    fn store_slice(&self, mut job: Job, slice: &Slice, rows: &[f32]) {
         if job.store(slice, rows, self.encoder.dimension()) {
-            // Before the answer: who has it finds the room free again.
-            self.lock().settle(slice.cost);
+            // Before the answer, so that the caller finds the space free.
+            self.lock().release(slice.cost);
             job.finish();
         } else {
             self.lock().advance(job, slice);
@@ -228,13 +228,13 @@ impl Shared {
         let share = cost.saturating_mul(busy).max(1) as u64;
         let sample = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) / share;
         let before = self.nanos_per_cost.load(Ordering::Relaxed);
-        // A lost update between threads only makes the average a little older.
+        // A lost update between threads only delays the average.
         self.nanos_per_cost
             .store((before * 7 + sample) / 8, Ordering::Relaxed);
     }
 }
 
-/// For `retry-after`.
+/// Rounds for `retry-after`.
 fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs().saturating_add(1).min(60))
 }

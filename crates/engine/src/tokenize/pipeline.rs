@@ -1,17 +1,17 @@
-//! The parts of `tokenizer.json` that say whether a text may be cut.
+//! Decides from `tokenizer.json` whether a text may be cut.
 
 use serde::Deserialize;
 
-use super::begins_anew;
+use super::cut::is_boundary;
 
-/// What becomes of a text, step by step.
+/// The steps that a text goes through.
 #[derive(Deserialize)]
 pub(super) struct Pipeline {
     normalizer: Option<Kind>,
     pre_tokenizer: Option<Kind>,
     model: Kind,
     #[serde(default)]
-    added_tokens: Vec<Added>,
+    added_tokens: Vec<AddedToken>,
 }
 
 #[derive(Deserialize)]
@@ -21,7 +21,7 @@ struct Kind {
 }
 
 #[derive(Deserialize)]
-struct Added {
+struct AddedToken {
     content: String,
     #[serde(default)]
     single_word: bool,
@@ -32,14 +32,14 @@ struct Added {
 }
 
 impl Pipeline {
-    /// Whether a text may be cut at the places of [`begins_anew`].
-    pub(super) fn cuts_are_harmless(&self) -> bool {
+    /// Whether a cut at an [`is_boundary`] character changes no token.
+    pub(super) fn allows_cuts(&self) -> bool {
         self.is_bert()
             && self.added_tokens.iter().all(|token| {
                 !token.single_word
                     && !token.lstrip
                     && !token.rstrip
-                    && !token.content.chars().skip(1).any(begins_anew)
+                    && !token.content.chars().skip(1).any(is_boundary)
             })
     }
 

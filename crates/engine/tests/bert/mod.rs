@@ -1,15 +1,15 @@
-//! A `tokenizer.json` as BERT's, over a vocabulary of the test's own.
+//! A `tokenizer.json` like BERT's, with a test's own vocabulary.
 
 use serde_json::{Map, Value, json};
 
 const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 
-/// The special tokens and then `pieces`, numbered in their order.
+/// The special tokens followed by `pieces`, numbered in order.
 pub(crate) fn tokenizer_json(pieces: impl IntoIterator<Item = String>) -> Vec<u8> {
     let mut vocab = Map::new();
     for piece in SPECIAL.map(str::to_owned).into_iter().chain(pieces) {
         let before = vocab.insert(piece, vocab.len().into());
-        assert_eq!(before, None, "a piece twice");
+        assert_eq!(before, None, "a duplicate piece");
     }
     let added = SPECIAL.map(|content| json!({"id": vocab[content], "content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}));
     let whole: Value = json!({

@@ -1,8 +1,8 @@
-//! The `tokenizers` library alone, for tests and benchmarks that hold the service's tokens against it.
+//! The `tokenizers` library alone, for tests and benchmarks that compare the service's tokens with it.
 
 use tokenizers::{Result, Tokenizer, TruncationParams};
 
-/// What the library makes of a text, truncated to `max_tokens` tokens as the service truncates it.
+/// Tokenizes a text with the library, truncated to `max_tokens` tokens like the service does.
 pub(crate) fn word_pieces(
     json: &[u8],
     max_tokens: usize,

@@ -1,4 +1,4 @@
-//! A thousand texts, the same in every run: every script, emoji, nothing at all, too much, and what no keyboard writes.
+//! A thousand texts, the same in every run: many scripts, emoji, empty and very long texts, and unassigned characters.
 
 /// A splitmix64 sequence.
 struct Numbers(u64);
@@ -17,7 +17,7 @@ impl Numbers {
     }
 }
 
-/// First and last character of blocks that people write in, and of some that nobody does.
+/// First and last character of blocks in common use, and of some that are not.
 const BLOCKS: [(u32, u32); 34] = [
     (0x20, 0x7e),
     (0xa0, 0xff),
@@ -70,7 +70,7 @@ const SPECIAL: [&str; 14] = [
     "人",
     "\u{1f600}",
     "\u{0}\u{7}\u{1b}\u{200b}\u{feff}",
-    // What is left of a lone surrogate where it was decoded leniently.
+    // The result of decoding a lone surrogate leniently.
     "\u{fffd}\u{fffd}",
     "\u{10ffff}\u{e000}",
     "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}\u{200d}\u{1f466} \u{1f1e9}\u{1f1ea} \u{1f44d}\u{1f3fd}",
@@ -78,13 +78,13 @@ const SPECIAL: [&str; 14] = [
     "[CLS] [SEP] [PAD] [UNK] [MASK]",
 ];
 
-/// The first `count` of the texts; any hundred of them have some of each kind.
+/// The first `count` texts; any hundred of them include some of each kind.
 pub(crate) fn texts(count: usize) -> Vec<String> {
     let mut numbers = Numbers(2026);
     (0..count)
         .map(|number| match number % 8 {
             0 => SPECIAL[number / 8 % SPECIAL.len()].to_owned(),
-            // A block after the other, in words of a few characters.
+            // One block after the other, in words of a few characters.
             1 | 2 => {
                 let block = BLOCKS[(number / 8 * 2 + number % 8) % BLOCKS.len()];
                 let words = 1 + numbers.below(12);
@@ -101,7 +101,7 @@ pub(crate) fn texts(count: usize) -> Vec<String> {
             6 => (0..numbers.below(30))
                 .filter_map(|_| char::from_u32((numbers.next() % 0x11_0000) as u32))
                 .collect(),
-            // Around and beyond the longest that is kept.
+            // Lengths around and beyond the maximum that is kept.
             _ => {
                 let words = 100 + numbers.below(300);
                 let words = if number % 32 == 7 { words } else { words / 10 };

@@ -15,7 +15,7 @@ use half::{bf16, f16};
 
 use super::{DotKernel, Dots, Kernel, ONE, Simd, word};
 
-/// Proof that the processor and the operating system have AVX2, FMA and F16C, which came before both.
+/// Proof that processor and operating system support AVX2, FMA and F16C. F16C is older than the other two.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Avx2(());
 
@@ -47,7 +47,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn prefetch<T>(self, near: &T) {
-        // SAFETY: part of SSE, which x86-64 always has; a hint, which reads nothing.
+        // SAFETY: part of SSE, which x86-64 always has; a prefetch is only a hint and accesses no memory.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(near).cast()) }
     }
 
@@ -208,7 +208,7 @@ impl Dots<i16> for Avx2 {
         // SAFETY: `self` proves AVX2; 16 numbers of two bytes are writable from the start of `to`.
         unsafe {
             let packed = _mm256_packs_epi32(_mm256_cvtps_epi32(a), _mm256_cvtps_epi32(b));
-            // Packing works in halves of a register: a, b, a, b.
+            // Packing works on halves of a register: a, b, a, b.
             let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(packed);
             _mm256_storeu_si256(to.as_mut_ptr().cast(), packed);
         }
@@ -231,7 +231,7 @@ impl Dots<i16> for Avx2 {
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn high_half(from: *const bf16) -> __m256 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let halves = unsafe { _mm_loadu_si128(from.cast()) };
     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(halves)))
 }
@@ -244,7 +244,7 @@ fn power_of_two(shifted: __m256) -> __m256 {
     _mm256_castsi256_ps(_mm256_add_epi32(power, _mm256_set1_epi32(ONE)))
 }
 
-/// Folds halves onto each other until one lane is left.
+/// Adds halves until one lane is left.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sum(a: __m256) -> f32 {
@@ -253,7 +253,7 @@ fn sum(a: __m256) -> f32 {
     _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
 }
 
-/// Folds halves onto each other until one lane is left.
+/// Compares halves until one lane is left.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn largest(a: __m256) -> f32 {

@@ -1,4 +1,4 @@
-//! AVX-512 (Foundation, and Byte and Word): a block is two 512-bit registers.
+//! AVX-512 Foundation, Byte and Word: a block is two 512-bit registers.
 
 use std::arch::x86_64::{
     __m512, __m512i, _MM_HINT_T1, _mm_prefetch, _mm256_loadu_si256, _mm256_storeu_si256,
@@ -14,7 +14,7 @@ use half::{bf16, f16};
 
 use super::{DotKernel, Dots, Kernel, ONE, Simd, word};
 
-/// Proof that the processor and the operating system have AVX-512 Foundation, Byte and Word.
+/// Proof that processor and operating system support AVX-512 Foundation and AVX-512 Byte and Word.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Avx512(());
 
@@ -45,7 +45,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn prefetch<T>(self, near: &T) {
-        // SAFETY: part of SSE, which x86-64 always has; a hint, which reads nothing.
+        // SAFETY: part of SSE, which x86-64 always has; a prefetch is only a hint and accesses no memory.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(near).cast()) }
     }
 
@@ -229,7 +229,7 @@ impl Dots<i16> for Avx512 {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn high_half(from: *const bf16) -> __m512 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let halves = unsafe { _mm256_loadu_si256(from.cast()) };
     _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(halves)))
 }

@@ -1,7 +1,8 @@
-//! AVX-512's products of bf16: two of them in each lane, added up as f32 in one instruction.
+//! AVX-512's products of bf16: an instruction multiplies two pairs per lane and adds both products as f32.
 //!
-//! Processors of AMD finish as many of these instructions a second as of f32's, and so multiply twice as much with them; those of
-//! Intel finish a quarter (Emerald Rapids: one in two cycles, where f32 has two in one), and so multiply half as much.
+//! AMD's processors execute these instructions as fast as those of f32, and so multiply twice as much with them. Intel's execute
+//! them at a quarter of the rate (Emerald Rapids: one every two cycles, instead of two per cycle for f32), and so multiply half
+//! as much.
 
 use std::arch::x86_64::{
     __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_dpbf16_ps, _mm512_loadu_si512,
@@ -14,7 +15,7 @@ use super::avx512::Avx512;
 use super::avx512vnni::Avx512Vnni;
 use super::{DotKernel, Dots, Simd, word};
 
-/// Proof that the processor has AVX-512's products of bf16, besides what [`Avx512Vnni`] asks for.
+/// Proof that the processor has AVX-512's products of bf16, in addition to [`Avx512Vnni`].
 #[derive(Clone, Copy)]
 pub(in super::super) struct Avx512Bf16(Avx512Vnni);
 
@@ -24,12 +25,12 @@ impl Avx512Bf16 {
         std::arch::is_x86_feature_detected!("avx512bf16").then_some(Self(vnni))
     }
 
-    /// What else it has.
+    /// The integer products that the processor also has.
     pub(super) fn vnni(self) -> Avx512Vnni {
         self.0
     }
 
-    /// Whether this processor multiplies more with them than with f32.
+    /// Whether this processor multiplies faster with them than with f32.
     pub(super) fn is_fast(self) -> bool {
         let vendor = std::arch::x86_64::__cpuid(0);
         [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes) == [*b"Auth", *b"enti", *b"cAMD"]
@@ -100,10 +101,10 @@ impl Dots<bf16> for Avx512Bf16 {
     }
 }
 
-/// The same bits.
+/// Reinterprets the bits.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn pairs(bits: __m512i) -> __m512bh {
-    // SAFETY: both are 64 bytes, any of which are numbers.
+    // SAFETY: both types are 64 bytes, and every bit pattern is valid.
     unsafe { std::mem::transmute(bits) }
 }

@@ -1,12 +1,12 @@
-//! AVX-512's Vector Neural Network Instructions: integers are multiplied and added up in one instruction instead of two, with
-//! the same bits.
+//! AVX-512's Vector Neural Network Instructions: one instruction instead of two multiplies and adds integers, with the same
+//! result.
 
 use std::arch::x86_64::{_mm512_dpwssd_epi32, _mm512_set1_epi32};
 
 use super::avx512::Avx512;
 use super::{DotKernel, Dots, Simd, word};
 
-/// Proof that the processor has these, besides what [`Avx512`] asks for.
+/// Proof that the processor has these instructions, in addition to [`Avx512`].
 #[derive(Clone, Copy)]
 pub(in super::super) struct Avx512Vnni(Avx512);
 

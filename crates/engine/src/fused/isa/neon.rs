@@ -12,7 +12,7 @@ use half::bf16;
 
 use super::{DotKernel, Dots, Kernel, ONE, Simd, word};
 
-/// Proof that the processor and the operating system have NEON.
+/// Proof that processor and operating system support NEON.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Neon(());
 
@@ -49,7 +49,7 @@ impl Simd for Neon {
         [0, 1, 2, 3].map(|i| unsafe { vld1q_f32(from.as_ptr().add(i * LANES)) })
     }
 
-    // Halves are widened lane by lane: the instruction takes a type that stable Rust does not have yet.
+    // Halves are widened lane by lane, because stable Rust does not have the instruction's type yet.
 
     #[inline(always)]
     fn load_bf16(self, from: &[bf16]) -> Self::Block {

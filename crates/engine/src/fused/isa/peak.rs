@@ -1,12 +1,12 @@
-//! What the processor can do at most: multiply-adds in registers and nothing else.
+//! Measures the processor's peak: multiply-adds in registers only.
 
 use std::time::{Duration, Instant};
 
 use super::{Isa, Kernel, Simd};
 
 impl Isa {
-    /// Floating-point operations a second of the calling thread, measured for about `time`: the ceiling for any kernel
-    /// on this instruction set. The best of several short runs, because others may run as well.
+    /// Measures floating-point operations per second of the calling thread, for about `time`: the upper bound for any kernel on
+    /// this instruction set. Returns the best of several short runs, because other programs may run too.
     #[must_use]
     pub fn peak_flops(self, time: Duration) -> f64 {
         let end = Instant::now() + time;
@@ -23,7 +23,7 @@ impl Isa {
     }
 }
 
-/// Independent sums: enough to hide the latency of an addition, few enough for sixteen registers.
+/// Independent sums: enough to hide the latency of an addition, and few enough for sixteen registers.
 const CHAINS: usize = 6;
 const ROUNDS: usize = 20_000;
 

@@ -1,14 +1,14 @@
-//! Plain Rust over small arrays, for processors without kernels of their own; the compiler turns
-//! the loops into whatever vectors the target's baseline has. Also the yardstick of the tests.
+//! Plain Rust over small arrays, for processors without their own kernels. The compiler uses the vector instructions of the
+//! target's baseline. Also the reference in tests.
 
 use super::{DROP_FRACTION, DotKernel, Dots, Kernel, ONE, Simd};
 
-/// Needs nothing, so it is always there.
+/// Requires no instruction set, so it is always available.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Portable(());
 
 impl Portable {
-    /// The proof of nothing.
+    /// The proof, which requires nothing.
     pub(super) const ALWAYS: Self = Self(());
 }
 
@@ -61,7 +61,7 @@ impl Simd for Portable {
     #[inline(always)]
     fn mul_add(self, a: Self::Block, b: Self::Block, mut c: Self::Block) -> Self::Block {
         for lane in 0..LANES {
-            // Where fusing is one instruction; elsewhere it would be a call into the C library.
+            // Fused where it is one instruction; elsewhere it would be a call into the C library.
             if cfg!(any(target_arch = "aarch64", target_feature = "fma")) {
                 c[lane] = a[lane].mul_add(b[lane], c[lane]);
             } else {
@@ -168,7 +168,7 @@ fn zip(mut a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f3
     a
 }
 
-/// Lets the kernels be tested where no processor has such instructions.
+/// Lets the kernels be tested on processors without such instructions.
 #[cfg(test)]
 mod bf16_products {
     use half::bf16;

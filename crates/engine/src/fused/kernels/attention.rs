@@ -1,4 +1,4 @@
-//! Scaled dot-product attention of one head, sequence by sequence: no padding, no mask.
+//! Scaled dot-product attention of one head, sequence by sequence, without padding or mask.
 
 use super::super::bands::{Banded, MAX_BANDS};
 use super::super::isa::{Kernel, MAX_ROWS, Simd};
@@ -6,10 +6,10 @@ use super::super::panels::{PANEL, Panels};
 use super::elementary::exp;
 use super::tile::{End, Floating, Start, Tile, tiles};
 
-/// What to fetch ahead: nothing, because keys and values have just been packed.
+/// Weights to prefetch: none, because keys and values have just been packed.
 const NOTHING: &[f32] = &[];
 
-/// A thread's own memory for attention.
+/// Scratch memory of one thread.
 pub(in super::super) struct AttentionScratch {
     /// The keys of one sequence as weights: [keys / `WIDTH`][head][`WIDTH`].
     keys: Vec<f32>,
@@ -31,9 +31,9 @@ impl AttentionScratch {
     }
 }
 
-/// softmax(Q Kᵀ) V of one head, for every sequence of a batch; Q comes scaled by 1/√head.
+/// softmax(Q Kᵀ) V of one head, for every sequence of a batch; Q is already scaled by 1/√head.
 pub(in super::super) struct AttentionHead<'a> {
-    /// The head's panels of each.
+    /// The head's panels of queries, keys and values.
     pub(in super::super) queries: Banded<'a>,
     pub(in super::super) keys: Banded<'a>,
     pub(in super::super) values: Banded<'a>,
@@ -65,7 +65,7 @@ impl Kernel for AttentionHead<'_> {
 }
 
 impl AttentionHead<'_> {
-    /// The context of `rows` queries of a band, from `row` on, whose keys and values are packed.
+    /// Computes the context of `rows` queries of a band, from `row` on; keys and values are packed already.
     #[inline(always)]
     fn tile<S: Simd>(&mut self, simd: S, band: usize, row: usize, rows: usize, length: usize) {
         let Self { scratch, head, .. } = self;
@@ -114,19 +114,19 @@ impl AttentionHead<'_> {
     }
 }
 
-/// What scores start from when so many keys are left: zero for each of them, −∞ beyond the last.
+/// Initial values of the scores of `keys` keys: zero for each key, −∞ beyond the last.
 #[inline(always)]
 fn start_of_scores<S: Simd>(keys: usize) -> &'static [f32] {
     static START: [[f32; PANEL]; 2] = [[0.0; PANEL], [f32::NEG_INFINITY; PANEL]];
     &START.as_flattened()[PANEL - keys.min(S::WIDTH)..][..S::WIDTH]
 }
 
-/// Replaces each score by e^(score − the largest of its row) and returns the factor of each row that makes these add up
-/// to one. The next product applies it.
+/// Replaces each score by e^(score − largest of its row) and returns for each row the factor that normalises the sum to one. The
+/// next product applies it.
 #[inline(always)]
 fn softmax<S: Simd>(simd: S, scores: &mut [f32], rows: usize, length: usize) -> [f32; MAX_ROWS] {
     let place = |row: usize, at: usize| at / PANEL * rows * PANEL + row * PANEL + at % PANEL;
-    // All rows' largest scores first: each takes long to find, and none waits for another.
+    // The maxima of all rows first: each has a long latency, and they are independent.
     let mut shifts = [0.0; MAX_ROWS];
     for (row, shift) in shifts[..rows].iter_mut().enumerate() {
         let mut largest = simd.splat(f32::NEG_INFINITY);
@@ -150,7 +150,7 @@ fn softmax<S: Simd>(simd: S, scores: &mut [f32], rows: usize, length: usize) -> 
     shares
 }
 
-/// Transposes the keys of one sequence into weights, zero beyond its end: what scores start from there has to stay −∞.
+/// Transposes the keys of one sequence into weights. Pads with zeros, so that scores beyond the end stay at their initial −∞.
 #[inline(always)]
 fn pack_keys<S: Simd>(keys: Banded<'_>, head: usize, first: usize, length: usize, to: &mut [f32]) {
     for (block, to) in (0..length)

@@ -1,10 +1,10 @@
-//! Exponential and GELU, as polynomials with a stated error.
+//! Exponential and GELU, as polynomials with a stated error bound.
 
 use super::super::isa::{DROP_FRACTION, Simd};
 
-/// e^x for x ≤ 0, as softmax asks for it: relative error below 2⁻²² down to x = −87.
+/// e^x for x ≤ 0, for softmax: relative error below 2⁻²² down to x = −87.
 ///
-/// Smaller x give e^−87 ≈ 1.6 · 10⁻³⁸, which no sum that holds e^0 can notice.
+/// Smaller x give e^−87 ≈ 1.6 · 10⁻³⁸, which is lost in any sum that contains e^0.
 ///
 /// x = n ln 2 + r with |r| ≤ ½ ln 2; then e^x = 2ⁿ e^r, and e^r = 1 + r + r² q(r) with q the
 /// polynomial of degree 4 of least relative error (3.1 · 10⁻⁹, far below rounding).
@@ -21,7 +21,7 @@ pub(crate) fn exp<S: Simd>(simd: S, x: S::Block) -> S::Block {
         1.381_459_9e-3,
     ];
 
-    // In this order: NaN comes through.
+    // The order of the arguments propagates NaN.
     let x = simd.max(simd.splat(-87.0), x);
     let drop_fraction = simd.splat(DROP_FRACTION);
     let shifted = simd.mul_add(x, simd.splat(std::f32::consts::LOG2_E), drop_fraction);
@@ -70,7 +70,7 @@ pub(crate) fn gelu<S: Simd>(simd: S, x: S::Block) -> S::Block {
     simd.mul(x, phi)
 }
 
-/// Horner's rule; coefficients from the constant one up.
+/// Horner's rule; coefficients in ascending order.
 #[inline(always)]
 fn polynomial<S: Simd, const N: usize>(simd: S, x: S::Block, coefficients: &[f32; N]) -> S::Block {
     let mut value = simd.splat(coefficients[N - 1]);

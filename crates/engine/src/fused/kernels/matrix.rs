@@ -1,4 +1,4 @@
-//! Matrix product of activations with packed weights, cut to fit the caches.
+//! Matrix product of activations with packed weights, blocked for the caches.
 
 use std::ops::Range;
 
@@ -10,34 +10,34 @@ use super::super::panels::{PANEL, Panels};
 use super::super::precision::Precision;
 use super::tile::{Dotted, End, Floating, Operands, Quantised, QuantisedRows, Start, Tile, tiles};
 
-/// Products summed before the next panel has its turn: a panel of weights then stays in the first
-/// level cache while the tiles of a block pass by. A multiple of [`PANEL`].
+/// Terms of a sum that are computed before the next panel: a panel's weights then stay in the first-level cache while the tiles
+/// of a block use them. A multiple of [`PANEL`].
 const DEPTH: usize = 384;
 
-/// Rows of a block: their activations stay in the second level cache while the panels pass by.
+/// Rows of a block: their activations stay in the second-level cache while the panels are processed.
 const BLOCK: usize = 256;
 
-/// What a product does besides multiplying and adding the bias.
+/// Operation applied in addition to multiplying and adding the bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Finish {
-    /// Nothing.
+    /// Stores the results.
     Store,
     /// Applies GELU to each result.
     Gelu,
-    /// Adds each result to what the output holds.
+    /// Adds each result to the output's current value.
     AddToOutput,
 }
 
 /// `out = left · weights + bias` for some consecutive panels of the output.
 pub(in super::super) struct Product<'a> {
-    /// `rows` rows of `depth` features, of the same kind as `weights`.
+    /// `rows` rows of `depth` features, of the kind that `weights` require.
     pub(in super::super) left: Left<'a>,
     pub(in super::super) rows: usize,
     pub(in super::super) depth: usize,
     /// As many columns as `bias`.
     pub(in super::super) weights: PackedRef<'a>,
-    /// Weights of the same depth that are likely to be multiplied next: they are fetched meanwhile, unless they are
-    /// integers, which are too few to gain from it.
+    /// Weights of the same depth that are likely to be multiplied next, for prefetching. Integers are not prefetched, because
+    /// they are too few to gain from it.
     pub(in super::super) after: Option<PackedRef<'a>>,
     /// [columns]
     pub(in super::super) bias: &'a [f32],
@@ -47,19 +47,18 @@ pub(in super::super) struct Product<'a> {
     pub(in super::super) stride: usize,
 }
 
-/// What a product multiplies by weights of the same kind.
+/// The left operand, which must fit the kind of the weights.
 #[derive(Clone, Copy)]
 pub(in super::super) enum Left<'a> {
-    /// By floats of any kind.
+    /// For floating-point weights of any kind.
     Floats(Panels<'a>),
-    /// By bf16, where the instruction set multiplies it.
+    /// For bf16, if the instruction set multiplies it.
     Bf16(Panels<'a, bf16>),
-    /// By integers.
+    /// For integers.
     Int8(QuantisedRows<'a>),
 }
 
-/// A thread's own memory for weights that are narrower than what is computed with: where several tiles follow each other,
-/// they are widened once for all of them.
+/// Scratch memory of one thread for widening weights. Weights that several successive tiles use are widened once for all of them.
 #[derive(Default)]
 pub(in super::super) struct Widened {
     floats: Vec<f32>,
@@ -81,8 +80,7 @@ impl Widened {
 }
 
 impl Product<'_> {
-    /// Multiplies. Each kind of weights has a kernel of its own: all of them in one function would be more than the
-    /// compiler cares to inline.
+    /// Multiplies. Each kind of weights has a separate kernel, because the compiler would not inline all of them in one function.
     pub(in super::super) fn run(self, isa: Isa, widened: &mut Widened) {
         let Widened { floats, integers } = widened;
         match (self.left, self.weights) {
@@ -102,12 +100,12 @@ impl Product<'_> {
                 isa.ints()
                     .run(WithInt8(self, left, values, scales, integers));
             }
-            _ => unreachable!("activations are made narrow for the weights that they meet"),
+            _ => unreachable!("activations are converted for the kind of the weights"),
         }
     }
 }
 
-/// A product with floating-point weights, and scratch memory to widen some of them.
+/// A product with floating-point weights, with scratch memory for widening.
 struct WithFloats<'a, W>(Product<'a>, Panels<'a>, &'a [W], &'a mut [f32]);
 
 impl<W: Float> Kernel for WithFloats<'_, W> {
@@ -117,10 +115,10 @@ impl<W: Float> Kernel for WithFloats<'_, W> {
     fn run<S: Simd>(self, simd: S) {
         let Self(mut product, left, weights, room) = self;
         let depth = product.depth;
-        let after = product.after.and_then(W::of);
+        let after = product.after.and_then(W::from_packed);
         for (part, next) in product.parts::<S, _>(weights, after) {
             let k = part.k.start;
-            let weights = part.of::<S, _>(weights, depth);
+            let weights = part.slice::<S, _>(weights, depth);
             if W::NARROW && part.has_many_tiles::<S>() {
                 let wide = &mut room[..weights.len()];
                 let blocks = wide.chunks_exact_mut(S::WIDTH);
@@ -155,14 +153,14 @@ impl DotKernel<bf16> for WithBf16<'_> {
                 dots,
                 left,
                 k: part.k.start,
-                weights: part.of::<D::Base, _>(weights, depth),
+                weights: part.slice::<D::Base, _>(weights, depth),
             };
             product.tiles(dots.base(), &part, operands, next);
         }
     }
 }
 
-/// A product of integers, with the scales of the weights, and scratch memory to widen some of them.
+/// A product of integers, with the weights' scales and scratch memory for widening.
 struct WithInt8<'a>(
     Product<'a>,
     QuantisedRows<'a>,
@@ -180,8 +178,8 @@ impl DotKernel<i16> for WithInt8<'_> {
         let depth = product.depth;
         for (part, next) in product.parts::<D::Base, _>(weights, None) {
             let k = part.k.start;
-            let weights = part.of::<D::Base, _>(weights, depth);
-            let scales = part.in_panels().of::<D::Base, _>(scales, depth / PANEL);
+            let weights = part.slice::<D::Base, _>(weights, depth);
+            let scales = part.in_panels().slice::<D::Base, _>(scales, depth / PANEL);
             if part.has_many_tiles::<D::Base>() {
                 let wide = &mut room[..weights.len()];
                 for (to, from) in wide.iter_mut().zip(weights) {
@@ -211,8 +209,8 @@ impl DotKernel<i16> for WithInt8<'_> {
 }
 
 impl Product<'_> {
-    /// What it is cut into, in the order in which it is computed, each part with the weights that come next; after the last
-    /// part those of another product of this depth.
+    /// The parts of a product in the order of computation, each with the weights of the following part for prefetching; the last
+    /// part with those of the next product of this depth.
     #[inline(always)]
     fn parts<'w, S: Simd, W>(
         &self,
@@ -232,16 +230,16 @@ impl Product<'_> {
         });
         let mut coming = parts.next();
         let first = coming.as_ref().zip(after);
-        let after = first.map_or(&[][..], |(first, after)| first.of::<S, _>(after, depth));
+        let after = first.map_or(&[][..], |(first, after)| first.slice::<S, _>(after, depth));
         std::iter::from_fn(move || {
             let part = std::mem::replace(&mut coming, parts.next())?;
             let next = coming.as_ref();
-            let next = next.map_or(after, |next| next.of::<S, _>(weights, depth));
+            let next = next.map_or(after, |next| next.slice::<S, _>(weights, depth));
             Some((part, next))
         })
     }
 
-    /// Runs every tile of a part, each of which fetches its share of `next`.
+    /// Computes every tile of a part; each tile prefetches its share of `next`.
     #[inline(always)]
     fn tiles<S: Simd, O: Operands<S>, N>(&mut self, simd: S, part: &Part, operands: O, next: &[N]) {
         let column = part.panel * S::WIDTH;
@@ -270,17 +268,17 @@ impl Product<'_> {
     }
 }
 
-/// A block of rows times a part of one panel's weights.
+/// A block of rows multiplied with a part of one panel's weights.
 #[derive(Clone)]
 struct Part {
     rows: Range<usize>,
-    /// What is summed over.
+    /// Range of the summation index.
     k: Range<usize>,
     panel: usize,
 }
 
 impl Part {
-    /// The range of scales that belong to it: one for every [`PANEL`] weights of a column.
+    /// The corresponding range of scales: one scale for every [`PANEL`] weights of a column.
     #[inline(always)]
     fn in_panels(&self) -> Self {
         Self {
@@ -289,14 +287,14 @@ impl Part {
         }
     }
 
-    /// Its `weights`, of which `depth` belong to a column.
+    /// The part's `weights`, from columns of `depth` weights.
     #[inline(always)]
-    fn of<'a, S: Simd, W>(&self, weights: &'a [W], depth: usize) -> &'a [W] {
+    fn slice<'a, S: Simd, W>(&self, weights: &'a [W], depth: usize) -> &'a [W] {
         let from = self.panel * depth;
         &weights[(from + self.k.start) * S::WIDTH..(from + self.k.end) * S::WIDTH]
     }
 
-    /// Whether its weights are read often enough for widening them first to pay.
+    /// Whether enough tiles use its weights for widening them first to pay off.
     #[inline(always)]
     fn has_many_tiles<S: Simd>(&self) -> bool {
         self.rows.len() > 2 * S::ROWS

@@ -1,4 +1,4 @@
-//! Work that goes row by row: embedding lookup, layer normalisation, pooling.
+//! Row-wise operations: embedding lookup, layer normalisation, pooling, conversion.
 
 use half::bf16;
 
@@ -8,7 +8,7 @@ use super::super::isa::{DotKernel, Dots, Kernel, Simd};
 use super::super::packed::{Float, FloatsRef};
 use super::super::panels::{MAX_WIDE_PANELS, PANEL, Panels, RowBlock};
 
-/// Scale and shift of a layer normalisation, one value a feature each.
+/// Scale and shift of a layer normalisation, one value per feature.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Norm<'a> {
     pub(in super::super) scale: &'a [f32],
@@ -39,9 +39,9 @@ pub(in super::super) struct Embed<'a> {
     pub(in super::super) norm: Norm<'a>,
     /// [vocabulary][features]
     pub(in super::super) words: FloatsRef<'a>,
-    /// [positions][features], the embedding of token type 0 added in.
+    /// [positions][features], including the embedding of token type 0.
     pub(in super::super) positions: &'a [f32],
-    /// For each row of the band its token and its position in its sequence.
+    /// Token and position in its sequence, for each row of the band.
     pub(in super::super) tokens: &'a [(u32, u32)],
 }
 
@@ -75,7 +75,7 @@ impl Embed<'_> {
     }
 }
 
-/// (x − mean) / √(variance + ε) · scale + shift, with the variance from the differences.
+/// (x − mean) / √(variance + ε) · scale + shift. The variance is computed from the differences to the mean.
 #[inline(always)]
 fn normalise<S: Simd>(simd: S, rows: &mut RowBlock<'_>, row: usize, norm: Norm<'_>) {
     let features = norm.scale.len();
@@ -102,7 +102,7 @@ fn normalise<S: Simd>(simd: S, rows: &mut RowBlock<'_>, row: usize, norm: Norm<'
     }
 }
 
-/// 1 / x, but NaN where x is infinite or NaN: a row divided by an infinite length would be zeros, which look like a result.
+/// 1 / x, but NaN if x is infinite or NaN: dividing a row by an infinite length would give zeros, which look like a valid result.
 #[inline(always)]
 fn reciprocal(x: f32) -> f32 {
     x.recip() + 0.0 * x
@@ -114,12 +114,12 @@ fn block<'b>(rows: &'b mut RowBlock<'_>, row: usize, at: usize) -> &'b mut [f32]
     &mut rows.panels[at / PANEL][row * PANEL + at % PANEL..(row + 1) * PANEL]
 }
 
-/// Quantizes rows: the largest absolute value of a row becomes 32,767.
+/// Quantizes rows: the largest absolute value of a row is mapped to 32,767.
 pub(in super::super) struct Quantise<'a> {
     pub(in super::super) floats: Panels<'a>,
-    /// Which rows, and where the numbers go.
+    /// The rows, and the destination of the numbers.
     pub(in super::super) rows: RowBlock<'a, i16, MAX_WIDE_PANELS>,
-    /// The scale of each row; NaN for a row that is not finite.
+    /// The scale of each row; NaN for a row with a non-finite value.
     pub(in super::super) scales: &'a mut [f32],
 }
 
@@ -140,7 +140,7 @@ impl DotKernel<i16> for Quantise<'_> {
                 for block in floats(panel).chunks_exact(D::Base::WIDTH) {
                     let block = simd.load(block);
                     largest = simd.max(largest, simd.max(block, simd.sub(zero, block)));
-                    // Zero times anything finite; a comparison would lose what is not a number.
+                    // Zero times a finite value is zero, but NaN and infinity are propagated; a comparison would lose NaN.
                     nothing = simd.mul_add(zero, block, nothing);
                 }
             }
@@ -148,7 +148,7 @@ impl DotKernel<i16> for Quantise<'_> {
             *scale = largest / f32::from(i16::MAX) + simd.sum(nothing);
             let factor = match f32::from(i16::MAX) / largest {
                 factor if factor.is_finite() => factor,
-                // Nothing but zeros, or what is as good as zero.
+                // All values are zero, or negligible.
                 _ => 0.0,
             };
             let factor = simd.splat(factor);
@@ -162,10 +162,10 @@ impl DotKernel<i16> for Quantise<'_> {
     }
 }
 
-/// Rounds some rows to bf16.
+/// Rounds rows to bf16.
 pub(in super::super) struct Round<'a> {
     pub(in super::super) floats: Panels<'a>,
-    /// Which rows, and where the numbers go.
+    /// The rows, and the destination of the numbers.
     pub(in super::super) rows: RowBlock<'a, bf16, MAX_WIDE_PANELS>,
 }
 
@@ -185,7 +185,7 @@ impl DotKernel<bf16> for Round<'_> {
     }
 }
 
-/// The panels that there are, by their numbers.
+/// The panels that are used, with their indices.
 #[inline(always)]
 fn used<'p, 'a, T>(
     panels: &'p mut [&'a mut [T]],
@@ -194,7 +194,7 @@ fn used<'p, 'a, T>(
     used.enumerate()
 }
 
-/// Makes one embedding of unit length from the rows of one sequence.
+/// Pools the rows of one sequence into an embedding of unit length.
 pub(in super::super) struct Pool<'a> {
     pub(in super::super) states: Banded<'a>,
     pub(in super::super) first: usize,
@@ -204,13 +204,13 @@ pub(in super::super) struct Pool<'a> {
     pub(in super::super) out: &'a mut [f32],
 }
 
-/// A length that can be divided by. Not `f32::max`, which would turn NaN into a number.
+/// A length that is safe to divide by. `f32::max` would turn NaN into a number.
 #[inline(always)]
 fn longer(length: f32) -> f32 {
     if length < SHORTEST { SHORTEST } else { length }
 }
 
-/// Shorter vectors are divided by this instead of by their length, as PyTorch's `normalize` does.
+/// Shorter vectors are divided by this instead of their length, like in PyTorch's `normalize`.
 const SHORTEST: f32 = 1e-12;
 
 impl Kernel for Pool<'_> {

@@ -8,19 +8,19 @@ use super::super::packed::{Float, Integer};
 use super::super::panels::{PANEL, Panels};
 use super::elementary::gelu;
 
-/// What a tile's sums start from.
+/// Initial value of a tile's sums.
 #[derive(Clone, Copy)]
 pub(super) enum Start<'a> {
     Zero,
-    /// One value a column.
+    /// The bias: one value per column.
     Bias(&'a [f32]),
-    /// What the output holds, plus one value a column: a residual connection.
+    /// The output's current value plus the bias: a residual connection.
     AddTo(&'a [f32]),
-    /// What the output holds, from an earlier part of the same sum.
+    /// The output's current value: an earlier part of the same sum.
     Resume,
 }
 
-/// What happens to the sums before they are stored.
+/// Operation applied to the sums before they are stored.
 #[derive(Clone, Copy)]
 pub(super) enum End<'a> {
     Store,
@@ -31,7 +31,8 @@ pub(super) enum End<'a> {
 
 /// Rows of activations and one panel of weights.
 pub(super) trait Operands<S: Simd>: Copy {
-    /// Adds to each sum the products of its row with the panel; the first sum is that of `row`. Fetches `next` meanwhile.
+    /// Adds to each sum the products of its row with the panel; the first sum belongs to `row`. Prefetches `next` at the same
+    /// time.
     fn add<const ROWS: usize, N>(
         self,
         simd: S,
@@ -44,7 +45,7 @@ pub(super) trait Operands<S: Simd>: Copy {
 /// A product of `rows` rows, from `row` on, with one panel of weights.
 pub(super) struct Tile<'a, O, N> {
     pub(super) operands: O,
-    /// Weights that come next, as they are kept, to be fetched while this tile computes.
+    /// The following weights in their storage type, prefetched while this tile is computed.
     pub(super) next: &'a [N],
     pub(super) row: usize,
     pub(super) rows: usize,
@@ -53,8 +54,7 @@ pub(super) struct Tile<'a, O, N> {
 }
 
 impl<O, N> Tile<'_, O, N> {
-    /// Adds up the products, k ascending, and stores [`Simd::WIDTH`] columns of row i at
-    /// `out[i * PANEL]`.
+    /// Sums the products with ascending k, and stores [`Simd::WIDTH`] columns of row i at `out[i * PANEL]`.
     #[inline(always)]
     pub(super) fn run<S: Simd>(&self, simd: S, out: &mut [f32])
     where
@@ -73,7 +73,7 @@ impl<O, N> Tile<'_, O, N> {
         dispatch!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
     }
 
-    // The sums stay in registers only while every loop over them is unrolled, so those are short.
+    // The sums stay in registers only if every loop over them is unrolled, so those loops must be short.
     #[inline(always)]
     fn sum<S: Simd, const ROWS: usize>(&self, simd: S, out: &mut [f32])
     where
@@ -108,7 +108,7 @@ impl<O, N> Tile<'_, O, N> {
             simd.store(&mut out[row * PANEL..], *sum);
         }
         if let End::Gelu = self.end {
-            // On what was just stored: a loop this long stays a loop, and would index the sums.
+            // Applied to the stored values: a loop this long is not unrolled, and would index the sums.
             for row in 0..ROWS {
                 let place = &mut out[row * PANEL..];
                 simd.store(place, gelu(simd, simd.load(place)));
@@ -117,19 +117,19 @@ impl<O, N> Tile<'_, O, N> {
     }
 }
 
-/// Products added to each sum in one turn of the loop, which is unrolled: its own instructions then cost less.
+/// Products per sum in one iteration of the loop, which is unrolled to reduce its overhead.
 const STEPS: usize = 4;
 
-// Turns come out even in a panel, and pairs in a turn.
+// A panel is a whole number of iterations, and an iteration a whole number of pairs.
 const _: () = assert!(PANEL.is_multiple_of(STEPS) && STEPS.is_multiple_of(2));
 
-/// Activations in f32, floating-point weights.
+/// f32 activations with floating-point weights.
 #[derive(Clone, Copy)]
 pub(super) struct Floating<'a, W> {
     pub(super) left: Panels<'a>,
-    /// Where the sum starts; a multiple of [`PANEL`].
+    /// First summation index; a multiple of [`PANEL`].
     pub(super) k: usize,
-    /// [k][`Simd::WIDTH`]: as many rows as products to sum.
+    /// [k][`Simd::WIDTH`], for the summed products.
     pub(super) weights: &'a [W],
 }
 
@@ -146,7 +146,7 @@ impl<S: Simd, W: Float> Operands<S> for Floating<'_, W> {
         let mut next = shares(next, self.weights.len().div_ceil(STEPS * S::WIDTH));
         for (panel, weights) in self.weights.chunks(PANEL * S::WIDTH).enumerate() {
             let left = self.left.rows(first + panel, row, ROWS);
-            // The range tells the compiler that k < PANEL, so that no index needs a check.
+            // The range tells the compiler that k < PANEL, so that indices need no bounds check.
             let mut turns = weights.chunks_exact(STEPS * S::WIDTH);
             for (turn, weights) in (0..PANEL / STEPS).zip(&mut turns) {
                 fetch(simd, next.next());
@@ -171,12 +171,12 @@ impl<S: Simd, W: Float> Operands<S> for Floating<'_, W> {
     }
 }
 
-/// bf16 on both sides.
+/// bf16 activations and weights.
 #[derive(Clone, Copy)]
 pub(super) struct Dotted<'a, D> {
     pub(super) dots: D,
     pub(super) left: Panels<'a, bf16>,
-    /// Where the sum starts, a multiple of [`PANEL`], as is the number of products.
+    /// First summation index, a multiple of [`PANEL`], like the number of products.
     pub(super) k: usize,
     /// [k / 2][`Simd::WIDTH`][2]
     pub(super) weights: &'a [bf16],
@@ -196,7 +196,7 @@ impl<D: Dots<bf16>> Operands<D::Base> for Dotted<'_, D> {
         let mut next = shares(next, self.weights.len() / (STEPS * width));
         for (panel, weights) in self.weights.chunks_exact(PANEL * width).enumerate() {
             let left = self.left.rows(first + panel, row, ROWS);
-            // As above: k < PANEL.
+            // k < PANEL, as above.
             for turn in 0..PANEL / STEPS {
                 fetch(simd, next.next());
                 for step in 0..STEPS / 2 {
@@ -216,16 +216,16 @@ impl<D: Dots<bf16>> Operands<D::Base> for Dotted<'_, D> {
 #[derive(Clone, Copy)]
 pub(in super::super) struct QuantisedRows<'a> {
     pub(in super::super) values: Panels<'a, i16>,
-    /// The scale of each row.
+    /// Scale of each row.
     pub(in super::super) scales: &'a [f32],
 }
 
-/// Integers on both sides, added up in 32 bits.
+/// Integer activations and weights, summed in 32 bits.
 #[derive(Clone, Copy)]
 pub(super) struct Quantised<'a, D, W> {
     pub(super) dots: D,
     pub(super) left: QuantisedRows<'a>,
-    /// Where the sum starts, a multiple of [`PANEL`], as is the number of products.
+    /// First summation index, a multiple of [`PANEL`], like the number of products.
     pub(super) k: usize,
     /// [k / 2][`Simd::WIDTH`][2]
     pub(super) weights: &'a [W],
@@ -233,7 +233,7 @@ pub(super) struct Quantised<'a, D, W> {
     pub(super) scales: &'a [f32],
 }
 
-// So many products of the largest factors fit 32 bits.
+// A sum of this many products of the largest factors fits 32 bits.
 const _: () = assert!(PANEL * i8::MAX as usize * i16::MAX as usize <= i32::MAX as usize);
 
 impl<D: Dots<i16>, W: Integer> Operands<D::Base> for Quantised<'_, D, W> {
@@ -253,7 +253,7 @@ impl<D: Dots<i16>, W: Integer> Operands<D::Base> for Quantised<'_, D, W> {
             fetch(simd, next.next());
             let left = self.left.values.rows(first + panel, row, ROWS);
             let mut ints = [simd.no_ints(); ROWS];
-            // As above: k < PANEL. With more in a turn, and be it the fetching, the compiler keeps no sum in a register.
+            // k < PANEL, as above. With anything more in an iteration, even prefetching, the compiler keeps no sum in a register.
             for pair in 0..PANEL / 2 {
                 let weights = W::load_pairs(self.dots, &weights[pair * 2 * width..]);
                 for (row, int) in ints.iter_mut().enumerate() {
@@ -272,8 +272,8 @@ impl<D: Dots<i16>, W: Integer> Operands<D::Base> for Quantised<'_, D, W> {
     }
 }
 
-/// Cuts what is to be fetched into whole cache lines for each of so many `turns`: many at once would wait for each other,
-/// and the products for them.
+/// Splits the memory to prefetch into whole cache lines for each of `turns` iterations: many prefetches at once would wait for
+/// each other and delay the products.
 #[inline(always)]
 fn shares<T>(next: &[T], turns: usize) -> impl Iterator<Item = &[T]> {
     let line = LINE / size_of::<T>();
@@ -288,7 +288,7 @@ fn fetch<S: Simd, T>(simd: S, share: Option<&[T]>) {
     }
 }
 
-/// Cuts `rows` into as few tiles as the registers allow, of nearly equal height: (first, height).
+/// Splits `rows` into as few tiles as the registers allow, of nearly equal height: (first, height).
 #[inline(always)]
 pub(super) fn tiles<S: Simd>(rows: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = rows.div_ceil(S::ROWS);

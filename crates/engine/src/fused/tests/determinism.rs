@@ -1,4 +1,4 @@
-//! An embedding is a function of its text: the same bits in every company and on any team.
+//! An embedding depends only on its text: it has the same bits in every batch and on any team.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -27,7 +27,7 @@ fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// Sequences of every length from one up (in a release build), more than one group's worth of tokens.
+/// Sequences of every length from one up (in a release build), with more tokens than one group.
 fn sequences() -> Vec<Vec<u32>> {
     let mut numbers = Numbers(3);
     let longest = if cfg!(miri) { 2 } else { TINY.positions };
@@ -106,7 +106,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 fn calls_at_the_same_time_get_the_same_bits() {
     let sequences = sequences();
     let encoder =
-        FusedEncoder::over(weights(TINY, Precision::F32, Isa::best()), threads(2)).unwrap();
+        FusedEncoder::with_weights(weights(TINY, Precision::F32, Isa::best()), threads(2)).unwrap();
     let expected = bits(&encoder.encode(&slices(&sequences)).unwrap());
     std::thread::scope(|scope| {
         for _ in 0..4 {

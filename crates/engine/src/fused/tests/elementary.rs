@@ -1,4 +1,4 @@
-//! The stated errors of exponential and GELU hold, on every instruction set.
+//! Exponential and GELU keep their stated error bounds on every instruction set.
 
 use super::super::isa::{Isa, Kernel, Simd};
 use super::super::kernels::{exp, gelu};
@@ -28,7 +28,7 @@ impl Kernel for Map<'_> {
     }
 }
 
-/// Both arguments and results, evenly over an interval.
+/// Arguments and results at evenly spaced points of an interval.
 fn sample(isa: Isa, function: Function, from: f64, to: f64) -> impl Iterator<Item = (f64, f64)> {
     let count = effort(1 << 19, 1 << 15, 1 << 8);
     let step = (to - from) / (count - 1) as f64;

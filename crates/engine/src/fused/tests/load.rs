@@ -1,4 +1,4 @@
-//! A file that does not fit is refused, and the message says where.
+//! A file that does not match is refused, and the message names the tensor.
 
 use super::super::super::{Activation, LoadError, Shape};
 use super::super::{Precision, Weights};
@@ -6,7 +6,7 @@ use super::{TINY, Tensors, random_model, weights};
 
 const UP: &str = "encoder.layer.1.intermediate.dense.weight";
 
-fn refused(change: impl FnOnce(&mut Tensors)) -> LoadError {
+fn load_error(change: impl FnOnce(&mut Tensors)) -> LoadError {
     let mut tensors = random_model(&TINY, 1);
     change(&mut tensors);
     Weights::load(weights(&tensors, ""), TINY, Precision::F32)
@@ -30,7 +30,7 @@ fn names_are_found_with_and_without_prefix() {
 #[test]
 fn every_tensor_is_needed() {
     for name in random_model(&TINY, 1).keys() {
-        match refused(|tensors| drop(tensors.remove(name))) {
+        match load_error(|tensors| drop(tensors.remove(name))) {
             LoadError::Missing { name: found, .. } => assert_eq!(&found, name),
             other => panic!("{name}: {other}"),
         }
@@ -40,7 +40,7 @@ fn every_tensor_is_needed() {
 #[test]
 fn every_tensor_must_have_its_shape() {
     for name in random_model(&TINY, 1).keys() {
-        let error = refused(|tensors| {
+        let error = load_error(|tensors| {
             let (shape, values) = tensors.get_mut(name).unwrap();
             values.truncate(values.len() / shape[0] * (shape[0] - 1));
             shape[0] -= 1;
@@ -50,7 +50,7 @@ fn every_tensor_must_have_its_shape() {
             other => panic!("{name}: {other}"),
         }
     }
-    let error = refused(|tensors| tensors.get_mut(UP).unwrap().0.reverse());
+    let error = load_error(|tensors| tensors.get_mut(UP).unwrap().0.reverse());
     assert_eq!(error.code(), "ENGINE_TENSOR_SHAPE");
     assert_eq!(
         error.to_string(),
@@ -68,7 +68,7 @@ fn a_weight_without_a_value_in_the_precision_is_refused() {
         (UP, -65_520.0, &[F16]),
         (UP, f32::MAX, &[F16, Bf16]),
         (WORDS, 65_504.0, &[]),
-        // The table of words is kept in halves beside integers too.
+        // The embedding table is stored as f16 with int8 weights too.
         (WORDS, 1e6, &[F16, Int8]),
         (BIAS, 1e6, &[]),
     ] {

@@ -11,7 +11,7 @@ use super::super::{Precision, Weights, Worker};
 use super::{Numbers, TINY, Tensors, random_model, reference, slices, weights};
 use crate::weights::read;
 
-/// Largest difference and 1 − cosine in each precision.
+/// Bounds on the largest difference and on 1 − cosine in each precision.
 const BOUNDS: [(Precision, f64, f64); 4] = [
     (Precision::F32, 2e-6, 1e-10),
     (Precision::F16, 1e-3, 1e-6),
@@ -19,7 +19,7 @@ const BOUNDS: [(Precision, f64, f64); 4] = [
     (Precision::Int8, 2e-2, 1e-3),
 ];
 
-/// Compares every sequence on every instruction set; the largest difference and 1 − cosine.
+/// Compares every sequence on every instruction set; returns the largest difference and the largest 1 − cosine.
 fn compare(
     tensors: &Tensors,
     shape: Shape,
@@ -132,7 +132,7 @@ fn the_real_model_matches_the_reference() {
 }
 
 #[test]
-fn what_cannot_be_indexed_is_refused() {
+fn sequences_outside_the_limits_are_refused() {
     let weights = weights(&random_model(&TINY, 1), "");
     let weights = Arc::new(Weights::load(weights, TINY, Precision::F32).unwrap());
     let mut worker = Worker::new(weights, NonZeroUsize::MIN).unwrap();

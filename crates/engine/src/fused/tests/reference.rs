@@ -1,4 +1,4 @@
-//! BERT as one would write it down: f64, one loop after the other, nothing packed or shared.
+//! A straightforward BERT as the reference: f64, plain loops, nothing packed or shared.
 
 use super::super::super::{Pooling, Shape};
 use super::Tensors;
@@ -113,8 +113,8 @@ pub(super) fn gelu(x: f64) -> f64 {
     x * (1.0 - upper_tail(x))
 }
 
-/// 1 − Φ(x), the share of the normal distribution above x: by its series near zero, where terms
-/// fall fast, and by its continued fraction (Laplace) in the tails, where the series cancels.
+/// 1 − Φ(x), the upper tail of the normal distribution: by its series near zero, where terms decrease fast, and by its continued
+/// fraction (Laplace) in the tails, where the series loses digits.
 fn upper_tail(x: f64) -> f64 {
     if x < 0.0 {
         return 1.0 - upper_tail(-x);
@@ -134,7 +134,7 @@ fn upper_tail(x: f64) -> f64 {
 }
 
 #[test]
-fn the_yardstick_itself_is_right() {
+fn the_reference_matches_published_tables() {
     // Φ(1), Φ(2.5), Φ(4) to 15 digits, from tables of the normal distribution.
     for (x, phi) in [
         (0.0, 0.5),

@@ -1,4 +1,4 @@
-//! The pool's threads, with a slow encoder that waits to be let go on.
+//! The pool's threads, with an encoder that waits for permits.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -10,7 +10,7 @@ use super::super::{Health, Pool, PoolError, PoolLimits};
 use super::limits;
 use crate::{EncodeError, Encoder};
 
-/// Answers with first token and length, and waits for a permit a call. Remembers what it was given.
+/// Returns first token and length of each sequence, and waits for a permit per call. Records its inputs.
 struct Gated {
     calls: AtomicUsize,
     batches: Mutex<Vec<Vec<u32>>>,
@@ -25,12 +25,12 @@ impl Gated {
         Self::new(1, 1)
     }
 
-    /// One that says each token costs so much.
+    /// With this cost per token.
     fn costing(cost: usize) -> Arc<Self> {
         Self::new(cost, 1)
     }
 
-    /// One that says texts may be so long; it takes longer ones all the same.
+    /// Reports this maximum length, but accepts longer texts.
     fn longest(longest: usize) -> Arc<Self> {
         Self::new(1, longest)
     }
@@ -61,7 +61,7 @@ impl Gated {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// The first token of each sequence, call by call.
+    /// The first token of each sequence, by call.
     fn batches(&self) -> Vec<Vec<u32>> {
         self.batches.lock().unwrap().clone()
     }
@@ -106,7 +106,7 @@ impl Encoder for Gated {
     }
 }
 
-async fn until(mut condition: impl FnMut() -> bool) {
+async fn wait_until(mut condition: impl FnMut() -> bool) {
     while !condition() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -142,7 +142,7 @@ async fn a_full_queue_refuses_at_once() {
     let encoder = Gated::closed();
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
     let first = send(&pool, vec![vec![1; 15]]);
-    until(|| encoder.calls() == 1).await;
+    wait_until(|| encoder.calls() == 1).await;
     let Err(PoolError::Busy { retry_after }) = encode(&pool, vec![vec![2; 7]]).await else {
         panic!("admitted")
     };
@@ -153,19 +153,19 @@ async fn a_full_queue_refuses_at_once() {
 }
 
 #[tokio::test]
-async fn a_long_request_shuts_no_short_one_out() {
+async fn a_long_request_does_not_block_a_short_one() {
     let encoder = Gated::closed();
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
-    // Far more than the queue holds, which was empty.
+    // Far more than the queue's limit; admitted because the queue was empty.
     let long = send(&pool, vec![vec![1; 6]; 20]);
-    until(|| encoder.calls() == 1).await;
+    wait_until(|| encoder.calls() == 1).await;
     let refused = encode(&pool, vec![vec![3; 7]]).await;
     assert!(
         matches!(refused, Err(PoolError::Busy { .. })),
         "more than a slice"
     );
     let short = send(&pool, vec![vec![4; 6]]);
-    until(|| pool.pending_tokens() == 126).await;
+    wait_until(|| pool.pending_tokens() == 126).await;
     encoder.open(2);
     assert_eq!(*short.await.unwrap().unwrap(), [4., 6.], "second in turn");
     assert!(!long.is_finished());
@@ -174,13 +174,13 @@ async fn a_long_request_shuts_no_short_one_out() {
 }
 
 #[tokio::test]
-async fn one_text_of_any_length_is_let_in() {
+async fn one_text_of_any_length_is_admitted() {
     let encoder = Gated::longest(9);
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
     let first = send(&pool, vec![vec![1; 6]; 3]);
-    until(|| encoder.calls() == 1).await;
+    wait_until(|| encoder.calls() == 1).await;
     let text = send(&pool, vec![vec![2; 9]]);
-    until(|| pool.pending_tokens() == 27).await;
+    wait_until(|| pool.pending_tokens() == 27).await;
     encoder.open(10);
     assert!(first.await.unwrap().is_ok());
     assert_eq!(*text.await.unwrap().unwrap(), [2., 9.]);
@@ -191,9 +191,9 @@ async fn a_withdrawn_request_makes_room_at_once_and_is_never_computed() {
     let encoder = Gated::closed();
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
     let first = send(&pool, vec![vec![1; 4]]);
-    until(|| encoder.calls() == 1).await;
+    wait_until(|| encoder.calls() == 1).await;
     let second = send(&pool, vec![vec![2; 16]]);
-    until(|| pool.pending_tokens() == 20).await;
+    wait_until(|| pool.pending_tokens() == 20).await;
     second.abort();
     assert!(second.await.unwrap_err().is_cancelled());
     assert_eq!(
@@ -213,9 +213,9 @@ async fn a_long_batch_lets_a_short_text_pass() {
     let encoder = Gated::closed();
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
     let long = send(&pool, vec![vec![1; 5]; 3]);
-    until(|| encoder.calls() == 1).await;
+    wait_until(|| encoder.calls() == 1).await;
     let short = send(&pool, vec![vec![2; 2]]);
-    until(|| pool.pending_tokens() == 17).await;
+    wait_until(|| pool.pending_tokens() == 17).await;
     encoder.open(2);
     assert_eq!(*short.await.unwrap().unwrap(), [2., 2.], "second in turn");
     assert!(!long.is_finished());
@@ -231,9 +231,9 @@ async fn a_far_shorter_request_does_not_wait_for_the_slice_that_is_computed() {
     let long: Vec<_> = (1..3)
         .map(|name| send(&pool, vec![vec![name; 6]]))
         .collect();
-    until(|| encoder.calls() == 2).await;
+    wait_until(|| encoder.calls() == 2).await;
     let short = send(&pool, vec![vec![3]]);
-    until(|| encoder.calls() == 3).await;
+    wait_until(|| encoder.calls() == 3).await;
     assert_eq!(encoder.batches()[2], [3], "while both threads are held up");
     encoder.open(3);
     assert_eq!(*short.await.unwrap().unwrap(), [3., 1.]);
@@ -247,32 +247,32 @@ async fn short_requests_are_put_together_while_the_thread_is_busy() {
     let encoder = Gated::closed();
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
     let first = send(&pool, vec![vec![1; 6]]);
-    until(|| encoder.calls() == 1).await;
+    wait_until(|| encoder.calls() == 1).await;
     let mut answers = Vec::new();
     for token in 2..6 {
         answers.push(send(&pool, vec![vec![token; 2]]));
-        until(|| pool.pending_tokens() == 6 + 2 * (token as usize - 1)).await;
+        wait_until(|| pool.pending_tokens() == 6 + 2 * (token as usize - 1)).await;
     }
     encoder.open(10);
     assert!(first.await.unwrap().is_ok());
     for (token, answer) in (2..).zip(answers) {
         assert_eq!(*answer.await.unwrap().unwrap(), [token as f32, 2.]);
     }
-    // Two make 4 tokens, which is where batching stops to pay.
+    // Two make 4 tokens, from where batching does not pay off.
     assert_eq!(encoder.batches(), [vec![1], vec![2, 3], vec![4, 5]]);
 }
 
 #[tokio::test]
-async fn whoever_fails_in_a_batch_fails_alone() {
+async fn a_failing_request_does_not_fail_its_batch() {
     for culprit in [666, 500] {
         let encoder = Gated::closed();
         let pool = Arc::new(Pool::start(encoder.clone(), 1, limits()).unwrap());
         let first = send(&pool, vec![vec![1; 6]]);
-        until(|| encoder.calls() == 1).await;
+        wait_until(|| encoder.calls() == 1).await;
         let bad = send(&pool, vec![vec![culprit; 2]]);
-        until(|| pool.pending_tokens() == 8).await;
+        wait_until(|| pool.pending_tokens() == 8).await;
         let good = send(&pool, vec![vec![3; 2]]);
-        until(|| pool.pending_tokens() == 10).await;
+        wait_until(|| pool.pending_tokens() == 10).await;
         encoder.open(10);
         assert!(first.await.unwrap().is_ok());
         assert_eq!(bad.await.unwrap().err(), Some(PoolError::Failed));
@@ -283,7 +283,7 @@ async fn whoever_fails_in_a_batch_fails_alone() {
 }
 
 #[tokio::test]
-async fn a_panic_costs_one_request_and_no_thread() {
+async fn a_panic_fails_one_request_and_keeps_the_thread() {
     let pool = Pool::start(Gated::opened(10), 1, limits()).unwrap();
     let failed = encode(&pool, vec![vec![666]]).await;
     assert_eq!(failed.err(), Some(PoolError::Failed));
@@ -313,20 +313,20 @@ async fn the_deadline_is_kept_while_others_are_computed() {
     };
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits).unwrap());
     let begun = send(&pool, vec![vec![1; 6]]);
-    until(|| encoder.calls() == 1).await;
+    wait_until(|| encoder.calls() == 1).await;
     let waiting = send(&pool, vec![vec![2; 2]]);
-    // Nothing is computed until both have given up.
+    // Nothing is computed until both have timed out.
     assert_eq!(waiting.await.unwrap().err(), Some(PoolError::Deadline));
     assert_eq!(begun.await.unwrap().err(), Some(PoolError::Deadline));
     assert_eq!(pool.pending_tokens(), 6, "what was not begun is withdrawn");
     encoder.open(10);
-    until(|| pool.pending_tokens() == 0).await;
+    wait_until(|| pool.pending_tokens() == 0).await;
     assert_eq!(encoder.batches(), [[1]]);
 }
 
 #[tokio::test]
-async fn what_would_not_be_done_in_time_is_refused_at_once() {
-    // Before anything was measured a unit of cost counts as 100 µs, so a token as 1,000 s here.
+async fn a_request_that_would_miss_its_deadline_is_refused_immediately() {
+    // Before the first measurement, a unit of cost counts as 100 µs, so a token as 1,000 s here.
     let encoder = Gated::costing(10_000_000);
     let limits = PoolLimits {
         queue_tokens: usize::MAX,
@@ -335,13 +335,13 @@ async fn what_would_not_be_done_in_time_is_refused_at_once() {
     };
     let pool = Arc::new(Pool::start(encoder.clone(), 1, limits).unwrap());
     let first = send(&pool, vec![vec![1; 2]]);
-    until(|| encoder.calls() == 1).await;
+    wait_until(|| encoder.calls() == 1).await;
     let Err(PoolError::Busy { retry_after }) = encode(&pool, vec![vec![2]; 2]).await else {
         panic!("admitted, though it would take 4,000 s and the deadline is 3,600 s")
     };
     assert_eq!(retry_after, Duration::from_secs(60), "at most a minute");
     let second = send(&pool, vec![vec![3]]);
-    until(|| pool.pending_tokens() == 30_000_000).await;
+    wait_until(|| pool.pending_tokens() == 30_000_000).await;
     encoder.open(10);
     assert!(first.await.unwrap().is_ok());
     assert!(
@@ -351,7 +351,7 @@ async fn what_would_not_be_done_in_time_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn an_encoder_that_hangs_is_seen() {
+async fn a_hanging_encoder_is_reported() {
     let encoder = Gated::closed();
     let limits = PoolLimits {
         deadline: Duration::from_millis(50),
@@ -360,8 +360,8 @@ async fn an_encoder_that_hangs_is_seen() {
     let pool = Arc::new(Pool::start(encoder.clone(), 2, limits).unwrap());
     assert_eq!(pool.health(), Health::Sound);
     let answer = send(&pool, vec![vec![1]]);
-    until(|| pool.health() == Health::Stuck).await;
+    wait_until(|| pool.health() == Health::Stuck).await;
     assert_eq!(answer.await.unwrap().err(), Some(PoolError::Deadline));
     encoder.open(1);
-    until(|| pool.health() == Health::Sound).await;
+    wait_until(|| pool.health() == Health::Sound).await;
 }

@@ -11,7 +11,7 @@ use super::limits;
 
 type Answer = oneshot::Receiver<Result<Rows, PoolError>>;
 
-/// A request for the queue alone, whose sequences begin with `name`, and the end that its answer comes out of.
+/// A request whose sequences begin with `name`, and the receiver of its answer.
 fn job(name: u32, lengths: &[usize]) -> (Job, Answer) {
     let (reply, answer) = oneshot::channel();
     let sequences = lengths.iter().map(|length| vec![name; *length]).collect();
@@ -22,7 +22,7 @@ fn job(name: u32, lengths: &[usize]) -> (Job, Answer) {
     )
 }
 
-/// Pushes a request. Its answer is to be kept: dropping it withdraws the request.
+/// Pushes a request. Keep the returned receiver: dropping it withdraws the request.
 #[must_use]
 fn push(queue: &mut Queue, name: u32, lengths: &[usize]) -> Answer {
     let (job, answer) = job(name, lengths);
@@ -30,14 +30,14 @@ fn push(queue: &mut Queue, name: u32, lengths: &[usize]) -> Answer {
     answer
 }
 
-/// Computes all that waits; says which request's slice came after which.
-fn turns(queue: &mut Queue) -> Vec<u32> {
+/// Computes everything in the queue; returns the order of the requests' slices.
+fn run_all(queue: &mut Queue) -> Vec<u32> {
     let mut order = Vec::new();
     while let Some(batch) = queue.next_batch(Instant::now()) {
         for (mut job, slice) in batch.parts {
             order.extend(job.sequences(&slice).next().and_then(|first| first.first()));
             if job.store(&slice, &[0.0], 1) {
-                queue.settle(slice.cost);
+                queue.release(slice.cost);
             } else {
                 queue.advance(job, &slice);
             }
@@ -46,7 +46,7 @@ fn turns(queue: &mut Queue) -> Vec<u32> {
     order
 }
 
-/// Room for all that a test pushes.
+/// Limits large enough for every test.
 fn roomy() -> PoolLimits {
     PoolLimits {
         queue_tokens: 1000,
@@ -72,12 +72,12 @@ fn idle_threads_get_their_share_instead_of_one_a_batch() {
 }
 
 #[test]
-fn the_least_left_goes_first_and_every_fourth_batch_to_who_waited_longest() {
+fn the_least_left_goes_first_and_every_fourth_batch_to_the_longest_waiting() {
     let mut queue = Queue::new(roomy(), 6);
     let _long = [push(&mut queue, 1, &[6; 3]), push(&mut queue, 2, &[6; 3])];
     let _short: Vec<_> = (11..18).map(|name| push(&mut queue, name, &[5])).collect();
     let expected = [11, 12, 13, 1, 14, 15, 16, 2, 17, 1, 1, 2, 2];
-    assert_eq!(turns(&mut queue), expected);
+    assert_eq!(run_all(&mut queue), expected);
     assert_eq!(queue.pending(), 0);
 }
 
@@ -89,7 +89,7 @@ fn equal_requests_are_finished_one_after_the_other() {
         push(&mut queue, 2, &[6, 6]),
         push(&mut queue, 3, &[6]),
     ];
-    assert_eq!(turns(&mut queue), [3, 2, 2, 1, 1, 1, 1]);
+    assert_eq!(run_all(&mut queue), [3, 2, 2, 1, 1, 1, 1]);
     assert_eq!(queue.pending(), 0);
 }
 
@@ -99,7 +99,7 @@ fn a_flood_of_short_requests_leaves_a_long_one_its_share() {
     let _long = push(&mut queue, 1, &[6; 5]);
     let mut shorts = Vec::new();
     let mut batches = 0;
-    // A short one a batch is more work than can be done: both lines grow, and the long one has its turns all the same.
+    // One short request per batch is more than can be computed: the queue grows, and the long request still gets its slices.
     while batches < 8 * 5 {
         shorts.push(push(&mut queue, 2, &[4]));
         let batch = queue.next_batch(Instant::now()).unwrap();
@@ -111,7 +111,7 @@ fn a_flood_of_short_requests_leaves_a_long_one_its_share() {
             } else if long {
                 return;
             } else {
-                queue.settle(slice.cost);
+                queue.release(slice.cost);
             }
         }
     }
@@ -122,7 +122,7 @@ fn a_flood_of_short_requests_leaves_a_long_one_its_share() {
 fn a_text_longer_than_a_slice_is_one_turn() {
     let mut queue = Queue::new(roomy(), 8);
     let _answer = push(&mut queue, 1, &[8; 4]);
-    assert_eq!(turns(&mut queue), [1; 4]);
+    assert_eq!(run_all(&mut queue), [1; 4]);
     assert_eq!(queue.pending(), 0);
 }
 
@@ -144,7 +144,7 @@ fn short_requests_join_a_batch_and_long_ones_wait() {
 }
 
 #[test]
-fn admission_counts_cost_and_says_what_must_go_first() {
+fn admission_counts_cost_and_estimates_the_wait() {
     let mut queue = Queue::new(limits(), 6);
     let (large, _answer) = job(1, &[30]);
     assert_eq!(queue.excess(30), None, "nothing else waits");
@@ -152,33 +152,33 @@ fn admission_counts_cost_and_says_what_must_go_first() {
     for (cost, excess) in [(6, None), (7, Some(17)), (usize::MAX, Some(30))] {
         assert_eq!(queue.excess(cost), excess, "{cost}");
     }
-    // Its own, and every fourth slice of what has more left.
+    // Its own cost, and every fourth slice of requests with more remaining.
     for (cost, until_done) in [(1, 7), (7, 13), (19, 31), (30, 60), (50, 80)] {
         assert_eq!(queue.until_done(cost), until_done, "{cost}");
     }
     let _slice = push(&mut queue, 2, &[6]);
     queue.close();
-    assert!(!queue.ended());
+    assert!(!queue.is_finished());
     assert!(queue.next_batch(Instant::now()).is_some());
     assert!(queue.next_batch(Instant::now()).is_some());
-    assert!(queue.ended());
+    assert!(queue.is_finished());
 }
 
 #[test]
-fn what_is_being_computed_counts_as_a_slice_of_each_thread() {
+fn running_batches_count_as_a_slice_of_each_thread() {
     let mut queue = Queue::new(roomy(), 6);
     let _answer = push(&mut queue, 1, &[6; 5]);
     let now = Instant::now();
     let batch = queue.next_batch(now).unwrap();
     queue.begin(0, &batch, now);
     assert_eq!(queue.until_done(2), 8);
-    assert_eq!(queue.oldest(), Some(now));
+    assert_eq!(queue.oldest_start(), Some(now));
     queue.end(0);
-    assert_eq!(queue.oldest(), None);
+    assert_eq!(queue.oldest_start(), None);
 }
 
 #[test]
-fn what_is_past_its_deadline_is_answered_and_costs_nothing() {
+fn an_overdue_request_is_answered_and_not_computed() {
     let mut queue = Queue::new(limits(), 6);
     let (late, mut answer) = job(1, &[3, 3]);
     let deadline = late.deadline;
@@ -196,12 +196,12 @@ fn a_request_that_is_not_awaited_is_dropped() {
     let mut queue = Queue::new(limits(), 6);
     drop(push(&mut queue, 1, &[3]));
     let _answer = push(&mut queue, 2, &[2]);
-    assert_eq!(turns(&mut queue), [2]);
+    assert_eq!(run_all(&mut queue), [2]);
     assert_eq!(queue.pending(), 0);
 }
 
 #[test]
-fn the_express_thread_takes_what_is_far_shorter_than_all_that_is_computed() {
+fn the_express_thread_takes_a_request_far_shorter_than_all_running_ones() {
     let now = Instant::now();
     for (computed, waits, taken) in [
         (&[16][..], 4, true),
@@ -228,7 +228,7 @@ fn the_express_thread_takes_what_is_far_shorter_than_all_that_is_computed() {
         assert!(queue.next_express(now).is_none(), "an idle thread takes it");
         queue.idle = 0;
         let batch = queue.next_express(now);
-        assert_eq!(batch.is_some(), taken, "{waits} beside {computed:?}");
+        assert_eq!(batch.is_some(), taken, "{waits} next to {computed:?}");
         assert!(batch.is_none_or(|batch| batch.parts.len() == 1));
     }
 }

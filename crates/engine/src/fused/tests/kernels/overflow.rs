@@ -1,4 +1,4 @@
-//! What is not finite, and sums at the edge of their type.
+//! Non-finite values, and sums at the limits of their type.
 
 use super::{close, each_band, in_bands, panels, quantise};
 use crate::Pooling;
@@ -11,9 +11,9 @@ use crate::fused::kernels::{
 use crate::fused::packed::Packed;
 use crate::fused::panels::{PANEL, Panels, RowBlocks, stride};
 
-/// Overflow must reach the check at the end: no kernel may make a number of it again.
+/// An overflow must reach the final check: no kernel may turn it into a finite number again.
 #[test]
-fn what_overflows_is_no_number_ever_after() {
+fn an_overflow_stays_non_finite() {
     for isa in Isa::available() {
         // Scores of +∞, of −∞, and of both, which is NaN.
         for signs in [[1.0, 1.0], [1.0, -1.0]] {
@@ -64,9 +64,9 @@ fn what_overflows_is_no_number_ever_after() {
     }
 }
 
-/// Overflow must reach the check at the end, whatever integers would make of it.
+/// An overflow must reach the final check, whatever integer it is converted to.
 #[test]
-fn what_is_not_finite_stays_so_as_integers() {
+fn non_finite_rows_stay_so_when_quantized() {
     for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let mut left = vec![vec![1.0; 2 * PANEL]; 2];
         left[1][PANEL + 7] = broken;
@@ -80,7 +80,7 @@ fn what_is_not_finite_stays_so_as_integers() {
     }
 }
 
-/// The largest factors, as many as are added up before they are floats again.
+/// The largest factors, and as many as are summed before conversion to floats.
 #[test]
 fn sums_of_integers_do_not_overflow() {
     let depth = 12 * PANEL;

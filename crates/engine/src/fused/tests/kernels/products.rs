@@ -11,7 +11,7 @@ use crate::fused::kernels::{Finish, Left, Product, Widened};
 use crate::fused::packed::Packed;
 use crate::fused::panels::{PANEL, Panels, stride};
 
-/// What a number to multiply a weight by is in `precision`.
+/// The value of an activation in `precision`.
 fn multiplied(number: f32, precision: Precision, isa: Isa) -> f64 {
     match (precision, isa.bf16()) {
         (Precision::Bf16, Some(_)) => bf16::from_f32(number).to_f64(),
@@ -19,8 +19,8 @@ fn multiplied(number: f32, precision: Precision, isa: Isa) -> f64 {
     }
 }
 
-/// What a weight is in `precision`, among others whose largest is `largest`.
-fn kept(weight: f32, largest: f32, precision: Precision) -> f64 {
+/// The value of a weight in `precision`, in a group whose largest weight is `largest`.
+fn stored_value(weight: f32, largest: f32, precision: Precision) -> f64 {
     match precision {
         Precision::F32 => f64::from(weight),
         Precision::F16 => f16::from_f32(weight).to_f64(),
@@ -83,7 +83,8 @@ fn product_matches_f64(
                         let terms = left.iter().zip(weights);
                         terms
                             .map(|(a, b)| {
-                                multiplied(*a, precision, isa) * kept(*b, largest, precision)
+                                multiplied(*a, precision, isa)
+                                    * stored_value(*b, largest, precision)
                             })
                             .sum::<f64>()
                     })
@@ -95,8 +96,8 @@ fn product_matches_f64(
                     Finish::AddToOutput => sum + f64::from(before[row][column]),
                 };
                 let found = at(&out, stride, row, column);
-                // Activations as integers are off by 1/65,534 of the largest, and a weight whose quotient lies
-                // between two numbers may be rounded the other way.
+                // Quantized activations have an error of 1/65,534 of the largest, and a weight whose quotient is halfway between
+                // two integers may be rounded either way.
                 let tolerance = if precision == Precision::Int8 {
                     1e-2
                 } else {
@@ -117,9 +118,9 @@ fn product_matches_f64(
     Ok(())
 }
 
-/// Larger than what is cut to fit the caches, in both directions, and not a multiple of it.
+/// Larger than the block sizes in both dimensions, and not a multiple of them.
 #[test]
-fn products_that_are_cut_match_f64() {
+fn blocked_products_match_f64() {
     let sizes = if cfg!(miri) { [2, 13, 1] } else { [259, 13, 1] };
     for finish in [Finish::Gelu, Finish::AddToOutput] {
         for precision in Precision::ALL {

@@ -1,4 +1,4 @@
-//! What is done row by row: numbers made wider and narrower, embedding, norm, pooling.
+//! Row-wise operations: widening, narrowing, embedding, norm, pooling.
 
 use half::{bf16, f16};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use crate::fused::kernels::{Embed, Norm, Normalise, Pool};
 use crate::fused::packed::{Float, FloatsRef};
 use crate::fused::panels::{PANEL, Panels, RowBlocks, stride};
 
-/// Widens all numbers of two bytes of one kind.
+/// Widens all 16-bit numbers of one type.
 struct Widen<'a, T>(&'a [T], &'a mut [f32]);
 
 impl<T: Float> Kernel for Widen<'_, T> {
@@ -53,7 +53,7 @@ fn are_widened_exactly<T: Float>(isa: Isa, numbers: &[T], widened: fn(T) -> f32)
     }
 }
 
-/// Whether both are the same bits, or both are no number.
+/// Whether both have the same bits, or both are NaN.
 fn same(found: f32, expected: f32) -> bool {
     found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan())
 }

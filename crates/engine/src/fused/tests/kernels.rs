@@ -1,5 +1,5 @@
-//! Each kernel against f64, on every instruction set, over random shapes and odd sizes; what a
-//! kernel must not touch is NaN before and after.
+//! Each kernel against f64, on every instruction set, with random shapes and odd sizes. Memory that a kernel must not access is
+//! NaN before and after.
 
 mod attention;
 mod overflow;
@@ -22,7 +22,7 @@ fn cases() -> ProptestConfig {
     }
 }
 
-/// Lays `rows` of features out in panels, NaN in between.
+/// Stores `rows` of features in panels, with NaN in between.
 fn panels(rows: &[Vec<f32>], stride: usize) -> Vec<f32> {
     let mut data = vec![f32::NAN; rows[0].len() / PANEL * stride];
     for (row, features) in rows.iter().enumerate() {
@@ -33,18 +33,18 @@ fn panels(rows: &[Vec<f32>], stride: usize) -> Vec<f32> {
     data
 }
 
-/// A feature of a row of what [`panels`] lays out.
+/// Reads a feature of a row from the layout of [`panels`].
 fn at<T: Copy>(data: &[T], stride: usize, row: usize, feature: usize) -> T {
     data[feature / PANEL * stride + row * PANEL + feature % PANEL]
 }
 
-/// Lays rows out in panels, band after band.
+/// Stores rows in panels, band after band.
 fn in_bands(rows: &[Vec<f32>], bands: Bands) -> Vec<f32> {
     let data = bands.iter().map(|band| panels(&rows[band], bands.stride()));
     data.collect::<Vec<_>>().concat()
 }
 
-/// As many slices as there are bands.
+/// One slice per band.
 fn each_band(data: &mut [f32], bands: Bands) -> [&mut [f32]; MAX_BANDS] {
     let mut parts = bands.cut(data);
     std::array::from_fn(|_| parts.next().unwrap_or_default())
@@ -62,7 +62,7 @@ fn largest(values: &[f32]) -> f32 {
     values.iter().fold(0.0, |largest, x| largest.max(x.abs()))
 }
 
-/// A matrix as integers; 7 in between.
+/// A matrix of integers; 7 in between.
 struct Quantised {
     values: Vec<i16>,
     scales: Vec<f32>,
@@ -77,7 +77,7 @@ impl Quantised {
     }
 }
 
-/// Quantises all rows of `floats`, at most `share` at a time.
+/// Quantizes all rows of `floats`, at most `share` at a time.
 fn quantise(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Quantised {
     let rows = floats.stride / PANEL;
     let mut values = vec![7; depth / PANEL * floats.stride];
@@ -93,7 +93,7 @@ fn quantise(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Quantis
     Quantised { values, scales }
 }
 
-/// Rounds all rows of `floats` to bf16, at most `share` at a time, where the instruction set multiplies it; 7 in between.
+/// Rounds all rows of `floats` to bf16, at most `share` at a time, if the instruction set multiplies it; 7 in between.
 fn round(isa: Isa, floats: Panels<'_>, share: usize, depth: usize) -> Vec<bf16> {
     let seven = bf16::from_f32(7.0);
     let mut values = vec![seven; depth / PANEL * floats.stride];

@@ -1,4 +1,4 @@
-//! Nothing here depends on the time of day.
+//! Tests without wall-clock assertions.
 
 mod pool;
 mod queue;

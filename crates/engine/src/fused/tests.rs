@@ -1,4 +1,4 @@
-//! The kernels against `f64`, on every instruction set of the processor at hand.
+//! Tests of the kernels against `f64`, on every instruction set of this processor.
 //!
 //! | run under | command | finds |
 //! | --- | --- | --- |
@@ -8,8 +8,8 @@
 //! | valgrind | `CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind --error-exitcode=1" cargo test -p engine --lib fused::tests::kernels` | reads and writes outside an allocation, in the machine code that ships |
 //! | qemu, for NEON | `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" cargo test --target aarch64-unknown-linux-gnu -p engine --lib fused` | as on the processor, in `isa/neon` |
 //!
-//! Miri takes tens of minutes for all of it; `team::`, `elementary::` and `kernels::` hold what is `unsafe` or calls it.
-//! Neither Miri nor valgrind knows AVX-512; `docs/ASSURANCE.md` says how `isa/avx512` is run where no processor has it.
+//! Miri takes tens of minutes for all tests; `team::`, `elementary::` and `kernels::` cover the `unsafe` code and its callers.
+//! Neither Miri nor valgrind supports AVX-512; `docs/ASSURANCE.md` says how to test `isa/avx512` without such a processor.
 
 mod determinism;
 mod elementary;
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use super::super::{Activation, Pooling, Shape};
 use crate::weights::{Weight, Weights};
 
-/// How much a test may do: `full` in a release build, `some` where the kernels are not optimised, `least` under Miri.
+/// Number of cases: `full` in a release build, `some` if the kernels are not optimised, `least` under Miri.
 pub(super) const fn effort(full: usize, some: usize, least: usize) -> usize {
     if cfg!(miri) {
         least
@@ -34,7 +34,7 @@ pub(super) const fn effort(full: usize, some: usize, least: usize) -> usize {
     }
 }
 
-/// A splitmix64 sequence: the same numbers in every run.
+/// A splitmix64 sequence, the same in every run.
 pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
@@ -46,7 +46,7 @@ impl Numbers {
         z ^ (z >> 31)
     }
 
-    /// Evenly from [−1, 1).
+    /// Uniform in [−1, 1).
     pub(super) fn unit(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
@@ -79,7 +79,7 @@ pub(crate) const TINY: Shape = Shape {
     pooling: Pooling::Mean,
 };
 
-/// A model of random weights, large enough for every part of a layer to matter.
+/// A model of random weights, large enough that every part of a layer affects the result.
 pub(crate) fn random_model(shape: &Shape, seed: u64) -> Tensors {
     let mut numbers = Numbers(seed);
     let mut tensors = Tensors::new();
@@ -123,7 +123,7 @@ pub(crate) fn random_model(shape: &Shape, seed: u64) -> Tensors {
     tensors
 }
 
-/// `tensors` as a model brings them, each name behind `prefix`.
+/// Converts `tensors` to a model's weights, with `prefix` before each name.
 pub(crate) fn weights(tensors: &Tensors, prefix: &str) -> Weights {
     let named = tensors.iter().map(|(name, (shape, values))| {
         let (shape, values) = (shape.clone(), values.clone());

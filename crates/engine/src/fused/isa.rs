@@ -1,38 +1,38 @@
-//! Instruction sets: what a processor must offer for the kernels to run on it.
+//! Instruction sets: the operations that the kernels require of a processor.
 //!
-//! The kernels in [`super::kernels`] are written once, in safe Rust, against two traits: [`Simd`], a handful of operations on one
-//! *block* of floats, [`Simd::WIDTH`] of them side by side; and [`Dots`], products of numbers narrower than f32.
+//! The kernels in [`super::kernels`] are written once, in safe Rust, against two traits: [`Simd`], operations on one *block* of
+//! [`Simd::WIDTH`] floats, and [`Dots`], products of numbers narrower than f32.
 //!
-//! A value of a type that implements one of them is a proof that the processor has the instructions: the only constructor is
-//! the type's `detect`. That is what makes the operations safe to call.
+//! A value of a type that implements one of them proves that the processor has the instructions, because the type's `detect` is
+//! its only constructor. This makes the operations safe to call.
 //!
 //! # Porting
 //!
-//! A new instruction set is one file here that implements [`Simd`] and [`Dots`] of i16, a variant of `Base`, and a line in
-//! [`Isa::available`]. The shared tests then run over it; the tests' own page says how to run them under Miri, under
-//! valgrind, and for a processor that is not at hand. Other products, as matrix instructions have them, are a type of their own
-//! that implements [`Dots`]: kernels of floats are not compiled again for it.
+//! A new instruction set needs one file here that implements [`Simd`] and [`Dots`] of i16, a variant of `Base`, and a line in
+//! [`Isa::available`]. The shared tests then cover it; their module documentation explains how to run them under Miri, under
+//! valgrind, and for another processor. Other products, such as those of matrix instructions, are separate types that implement
+//! [`Dots`]; the kernels of floats are not compiled again for them.
 //!
-//! - **Sizes.** The product's inner loop keeps [`ROWS`](Simd::ROWS) blocks of sums, one of weights and one broadcast number in
-//!   registers. It is fast where `ROWS` times the registers of a block is at least what the processor has multiply-adds in
-//!   flight (their latency times how many it begins at once), and few enough that the sums stay in registers. So a block is
-//!   two registers where there are 32, and `ROWS` as large as fits.
-//! - **Widths that the processor chooses** (SVE, RISC-V) have no type of fixed size: write one type for each width, as
-//!   `Avx512` is one for each of its extensions, and let its `detect` ask for that width.
-//! - **Memory.** Slices may start anywhere: loads and stores must not ask for alignment. Activations in f32 start on a cache line.
-//! - **Inlining.** Every operation has to be `#[inline(always)]`; a helper of its own that is compiled for the instruction set
-//!   (`#[target_feature]`) can only be `#[inline]`, and is inlined all the same, since the function around it has more.
+//! - **Sizes.** The product's inner loop keeps [`ROWS`](Simd::ROWS) blocks of sums, one block of weights and one broadcast number
+//!   in registers. It is fast if `ROWS` times the registers of a block is at least the number of multiply-adds that the processor
+//!   has in flight (latency times issue rate), and small enough for the sums to stay in registers. So use a block of two
+//!   registers on processors with 32, and the largest `ROWS` that fits.
+//! - **Variable widths** (SVE, RISC-V) have no type of fixed size: write one type per width, as `Avx512` has one type per
+//!   extension, and let its `detect` require that width.
+//! - **Memory.** Slices may start anywhere, so loads and stores must not require alignment. Activations in f32 start on a cache
+//!   line.
+//! - **Inlining.** Every operation must be `#[inline(always)]`. A separate helper compiled for the instruction set
+//!   (`#[target_feature]`) can only be `#[inline]`; it is inlined nonetheless, because its caller has at least its features.
 
-// The only `unsafe` of the kernels: calling intrinsics behind a proof that they exist.
+// The only `unsafe` code of the kernels: calls of intrinsics, with a proof that the processor has them.
 #![allow(unsafe_code)]
 
-/// Evaluates intrinsics that take values and give values.
+/// Evaluates intrinsics that only take and return values.
 ///
-/// What reads or writes memory says itself why it may.
+/// Intrinsics that access memory need their own safety comment.
 macro_rules! proven {
     ($intrinsics:expr) => {{
-        // SAFETY: such an intrinsic asks for its instruction and nothing else. All who use this are operations of a proof that
-        // the processor has it.
+        // SAFETY: such an intrinsic only requires its instruction. All users are operations of a proof that the processor has it.
         unsafe { $intrinsics }
     }};
 }
@@ -68,7 +68,7 @@ use simd::{ONE, word};
 
 use super::precision::Precision;
 
-/// One instruction set, present on this processor.
+/// An instruction set that this processor has.
 #[derive(Clone, Copy)]
 pub struct Isa {
     base: Base,
@@ -87,7 +87,7 @@ enum Base {
     Portable(Portable),
 }
 
-/// Products of i16, present on this processor.
+/// Products of i16 on this processor.
 #[derive(Clone, Copy)]
 pub(super) struct Ints(IntKind);
 
@@ -95,16 +95,16 @@ pub(super) struct Ints(IntKind);
 enum IntKind {
     #[cfg(target_arch = "x86_64")]
     Avx512Vnni(Avx512Vnni),
-    /// Those that the instruction set has anyway.
+    /// The instruction set's own products.
     Base(Base),
 }
 
-/// Products of bf16, present on this processor.
+/// Products of bf16 on this processor.
 #[derive(Clone, Copy)]
 pub(super) enum Bf16 {
     #[cfg(target_arch = "x86_64")]
     Avx512(Avx512Bf16),
-    /// Never the faster way: the kernels are tested with it where no processor has the instructions.
+    /// Never the fastest choice: lets the kernels be tested on processors without bf16 products.
     #[cfg(test)]
     Portable(Portable),
 }
@@ -114,10 +114,10 @@ impl Isa {
     #[must_use]
     pub fn best() -> Self {
         let mut available = Self::available();
-        available.next().unwrap_or(Self::of(Base::PORTABLE))
+        available.next().unwrap_or(Self::from_base(Base::PORTABLE))
     }
 
-    /// Every instruction set of this processor the encoder has kernels for, the fastest first.
+    /// All instruction sets of this processor with kernels, the fastest first.
     pub fn available() -> impl Iterator<Item = Self> {
         [
             #[cfg(target_arch = "x86_64")]
@@ -131,12 +131,12 @@ impl Isa {
                 .filter(|it| !it.is_fast())
                 .map(Self::avx512bf16),
             #[cfg(target_arch = "x86_64")]
-            Avx512::detect().map(|isa| Self::of(Base::Avx512(isa))),
+            Avx512::detect().map(|isa| Self::from_base(Base::Avx512(isa))),
             #[cfg(target_arch = "x86_64")]
-            Avx2::detect().map(|isa| Self::of(Base::Avx2(isa))),
+            Avx2::detect().map(|isa| Self::from_base(Base::Avx2(isa))),
             #[cfg(target_arch = "aarch64")]
-            Neon::detect().map(|isa| Self::of(Base::Neon(isa))),
-            Some(Self::of(Base::PORTABLE)),
+            Neon::detect().map(|isa| Self::from_base(Base::Neon(isa))),
+            Some(Self::from_base(Base::PORTABLE)),
             #[cfg(test)]
             Some(Self::portable_bf16()),
         ]
@@ -156,7 +156,7 @@ impl Isa {
     fn avx512vnni(dots: Avx512Vnni) -> Self {
         Self {
             ints: Ints(IntKind::Avx512Vnni(dots)),
-            ..Self::of(Base::Avx512(dots.base()))
+            ..Self::from_base(Base::Avx512(dots.base()))
         }
     }
 
@@ -164,12 +164,12 @@ impl Isa {
     fn portable_bf16() -> Self {
         Self {
             bf16: Some(Bf16::Portable(Portable::ALWAYS)),
-            ..Self::of(Base::PORTABLE)
+            ..Self::from_base(Base::PORTABLE)
         }
     }
 
-    /// Without more than every instruction set has.
-    fn of(base: Base) -> Self {
+    /// An instruction set without extensions.
+    fn from_base(base: Base) -> Self {
         Self {
             base,
             ints: Ints(IntKind::Base(base)),
@@ -177,8 +177,8 @@ impl Isa {
         }
     }
 
-    /// `avx512bf16`, `avx512`, `avx2`, `neon` or `portable`; one for all that gives the same bits in every precision, in one
-    /// build.
+    /// `avx512bf16`, `avx512`, `avx2`, `neon` or `portable`. Instruction sets that give the same bits in every precision, in one
+    /// build, share a name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.bf16 {
@@ -187,8 +187,8 @@ impl Isa {
         }
     }
 
-    /// The name of the engine on this instruction set, as records and the manifest state it; one for all that gives the
-    /// same bits in this precision, in one build.
+    /// Name of the engine on this instruction set, as stated in records and in the manifest. Instruction sets that give the same
+    /// bits in this precision, in one build, share a name.
     pub(super) fn engine(self, precision: Precision) -> &'static str {
         macro_rules! names {
             ($isa:literal) => {
@@ -214,7 +214,7 @@ impl Isa {
         }
     }
 
-    /// Floats in one block, which is the width of one panel of packed weights.
+    /// Floats in a block, which is also the width of a panel of packed weights.
     pub(super) fn width(self) -> usize {
         match self.base {
             #[cfg(target_arch = "x86_64")]
@@ -241,12 +241,12 @@ impl Isa {
         }
     }
 
-    /// Its products of integers.
+    /// Products of integers.
     pub(super) fn ints(self) -> Ints {
         self.ints
     }
 
-    /// Its products of bf16, if it has any.
+    /// Products of bf16, if any.
     pub(super) fn bf16(self) -> Option<Bf16> {
         self.bf16
     }

@@ -1,16 +1,15 @@
-//! Inference threads behind a bounded queue: async callers wait, computations never block the runtime.
+//! Inference threads behind a bounded queue: async callers wait, and computations never block the runtime.
 //!
 //! | file | question it answers |
 //! | --- | --- |
-//! | `job` | what of a request is done, and what comes next |
-//! | `queue` | whose turn it is, and what goes into one batch |
-//! | `threads` | who computes it, and what a failure costs |
+//! | `job` | the progress of a request |
+//! | `queue` | which request is next, and which requests form a batch |
+//! | `threads` | how threads compute batches, and how failures are contained |
 //!
-//! A request is worked off in slices, and between them the request with the least left goes first. A request far shorter than
-//! what every thread computes is computed beside them by one thread more. So long batches, however many, delay a short text
-//! little. Short requests that wait are encoded together, but only while that makes them cheaper, and
-//! only as many as are left for each idle thread: a batch never waits to fill up. The queue's lock is held to push and
-//! pop, never to compute.
+//! A request is computed in slices, and the request with the least remaining work is next. A request far shorter than the batches
+//! on all threads is computed on one additional thread, concurrently with them. So long batches, however many, delay a short text
+//! little. Waiting short requests are encoded together, but only while that makes them cheaper, and only up to each idle thread's
+//! share: a batch never waits to fill up. The queue's lock is held only to push and pop, never to compute.
 
 mod job;
 mod queue;
@@ -23,25 +22,25 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use job::Job;
+use threads::Shared;
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
 use super::Encoder;
-use job::Job;
-use threads::Shared;
 
-/// How much may wait, and how long.
+/// Limits on queued work and waiting time.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolLimits {
-    /// Cost ([`Encoder::cost`], in tokens) admitted and not yet encoded, over all requests. One request may exceed it when
-    /// nothing else waits, and so may each request of one slice; the caller bounds how many of those are in flight.
+    /// Cost ([`Encoder::cost`], in tokens) admitted and not yet encoded, over all requests. A request may exceed it if nothing
+    /// else waits, and so may a request of one slice; the caller limits the number of requests in flight.
     pub queue_tokens: usize,
-    /// Tokens of a slice: what is encoded before another request gets its turn.
+    /// Tokens of a slice, after which another request may be next.
     pub slice_tokens: usize,
-    /// Short requests are put together up to this many tokens: from there on a product is no faster a row, and
-    /// everybody in the batch would only wait longer.
+    /// Short requests are combined up to this many tokens: beyond it, a product is not faster per row, and all requests of the
+    /// batch would only wait longer.
     pub fill_tokens: usize,
-    /// After this long a request is given up.
+    /// Time limit of a request.
     pub deadline: Duration,
 }
 
@@ -56,17 +55,17 @@ impl Default for PoolLimits {
     }
 }
 
-/// Dedicated inference threads. Dropping the pool lets them finish what is queued and end.
+/// Dedicated inference threads. Dropping the pool lets them finish the queue and end.
 pub struct Pool {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Pool {
-    /// Starts `threads` threads that share `encoder`, and one more for requests far shorter than what those compute.
+    /// Starts `threads` threads that share `encoder`, and one more for requests far shorter than those being computed.
     ///
     /// # Errors
-    /// Whatever the system says where a thread cannot be started.
+    /// The system's error if a thread cannot be started.
     pub fn start(
         encoder: Arc<dyn Encoder>,
         threads: usize,
@@ -76,7 +75,7 @@ impl Pool {
             shared: Arc::new(Shared::new(encoder, limits)),
             threads: Vec::with_capacity(threads.max(1) + 1),
         };
-        // Dropping the pool, where a thread is refused, ends those before it.
+        // If a thread cannot be started, dropping the pool ends those before it.
         let mut start = |name: String, run: fn(&Shared, usize)| {
             let (shared, number) = (Arc::clone(&pool.shared), pool.threads.len());
             let thread = std::thread::Builder::new().name(name);
@@ -91,18 +90,18 @@ impl Pool {
         Ok(pool)
     }
 
-    /// How long a request may take from now on.
+    /// The deadline of a request that starts now.
     pub fn deadline(&self) -> Instant {
         Instant::now() + self.shared.limits.deadline
     }
 
-    /// Encodes `sequences` before [`deadline`](Self::deadline), or one that was asked for earlier; returns one
-    /// row of [`Encoder::dimension`] floats each, in order.
+    /// Encodes `sequences` before [`deadline`](Self::deadline), or an earlier one if given; returns one row of
+    /// [`Encoder::dimension`] floats each, in order.
     ///
-    /// Dropping the future withdraws the request: what was not computed yet never will be.
+    /// Dropping the future withdraws the request; slices that have not started are not computed.
     ///
     /// # Errors
-    /// [`PoolError`]: refused at once when too much waits, given up at the deadline, or failed.
+    /// [`PoolError`]: refused immediately if too much is queued, not finished by the deadline, or failed.
     pub async fn encode(
         &self,
         sequences: Vec<Vec<u32>>,
@@ -118,10 +117,10 @@ impl Pool {
         let withdrawal = Withdrawal(Some(&self.shared));
         match tokio::time::timeout_at(deadline.into(), answer).await {
             Ok(outcome) => {
-                withdrawal.not_needed();
+                withdrawal.disarm();
                 outcome.unwrap_or(Err(PoolError::Failed))
             }
-            // What is being computed goes on; what was not begun is withdrawn.
+            // A running computation continues; slices that have not started are withdrawn.
             Err(_) => Err(PoolError::Deadline),
         }
     }
@@ -133,7 +132,7 @@ impl Pool {
             Health::Ended
         } else if self
             .shared
-            .oldest()
+            .oldest_start()
             .is_some_and(|begun| begun.elapsed() > limit)
         {
             Health::Stuck
@@ -147,12 +146,12 @@ impl Pool {
         &*self.shared.encoder
     }
 
-    /// Has `observer` told how long requests wait and batches take. The first one stays.
+    /// Sets the `observer` of queueing and computing times. Later calls have no effect.
     pub fn observe(&self, observer: Arc<dyn Observer>) {
         self.shared.observer.get_or_init(|| observer);
     }
 
-    /// Tokens, or their equivalent in cost, admitted and not yet encoded.
+    /// Cost admitted and not yet encoded, in tokens.
     pub fn pending_tokens(&self) -> usize {
         self.shared.lock().pending()
     }
@@ -166,60 +165,63 @@ impl Drop for Pool {
     }
 }
 
-/// State of a pool's threads.
+/// State of the pool's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// Every thread waits for work or computes.
     Sound,
     /// A thread has ended.
     Ended,
-    /// One batch has been computed for longer than a whole request may take.
+    /// A batch has been computed for longer than a whole request may take.
     Stuck,
 }
 
-/// Makes room at once when a caller goes away while it waits.
+/// Frees queue space as soon as a waiting caller is cancelled.
 struct Withdrawal<'a>(Option<&'a Shared>);
 
 impl Withdrawal<'_> {
-    fn not_needed(mut self) {
+    fn disarm(mut self) {
         self.0 = None;
     }
 }
 
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
-        // The receiver, which the await owns, is gone already: that is how the queue tells.
+        // The await's receiver has been dropped by now, which marks the request as withdrawn.
         if let Some(shared) = self.0 {
             shared.lock().drop_withdrawn();
         }
     }
 }
 
-/// Is told how long things took. Called on inference threads, so it must not block.
+/// Receives durations. Called on inference threads, so it must not block.
 pub trait Observer: Send + Sync {
-    /// A request waited this long until its first slice was computed.
+    /// A request waited this long for its first slice.
     fn queued(&self, time: Duration);
 
     /// A batch took this long to compute.
     fn computed(&self, time: Duration);
 }
 
-/// Why a request got no embeddings.
+/// Why a request was not encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 pub enum PoolError {
-    /// Too much is waiting already.
+    /// The queue is full.
     #[error("too much text is waiting")]
     #[coded("ENGINE_BUSY", remedy = "Try again after the time in retry-after.")]
     Busy {
-        /// When the queue will probably have room, whole seconds, at least one.
+        /// Estimated time until the queue has room, in whole seconds, at least one.
         retry_after: Duration,
     },
-    /// It took longer than the deadline.
+    /// The request missed its deadline.
     #[error("the request was not finished in time")]
     #[coded("ENGINE_DEADLINE", remedy = "Send fewer or shorter texts.")]
     Deadline,
     /// The encoder failed or panicked.
     #[error("the request could not be computed")]
-    #[coded("ENGINE_FAILED", remedy = "Ask again; report it if it stays.")]
+    #[coded(
+        "ENGINE_FAILED",
+        remedy = "Try again; report the failure if it persists."
+    )]
     Failed,
 }

@@ -1,0 +1,193 @@
+//! Splits texts into tokens with the library `tokenizers`, in the form that the model was trained on.
+//!
+//! | file | question it answers |
+//! | --- | --- |
+//! | `cut` | where a long text may be cut without changing a token |
+//! | `pipeline` | whether the tokenizer's description allows such cuts |
+//! | `description` | what `tokenizer.json` says: special tokens, padding, vocabulary |
+//! | `error` | why a text or a list of token ids is refused |
+
+mod cut;
+mod description;
+mod error;
+mod pipeline;
+
+use cut::{WINDOW, cut};
+use description::{largest_id, padding_token, read, special_tokens};
+pub use error::{MAX_TEXT_BYTES, TokenizerError};
+use pipeline::Pipeline;
+
+/// Tokens of one text, special tokens included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tokens {
+    /// 1..=`max_tokens` ids.
+    pub ids: Vec<u32>,
+    /// The text had more tokens than are kept.
+    pub truncated: bool,
+}
+
+/// A `tokenizer.json` with this service's truncation and without padding.
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    prefix: Vec<u32>,
+    suffix: Vec<u32>,
+    padding: Option<u32>,
+    vocabulary: u32,
+    max_tokens: usize,
+    /// Bytes of a text that are tokenized at once, so that a text costs no more than the tokens that are kept of it.
+    /// `usize::MAX` where a cut might change a token.
+    window: usize,
+}
+
+impl Tokenizer {
+    /// Builds a tokenizer from the contents of `tokenizer.json`; texts are truncated to `max_tokens` tokens.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Malformed`] where the file does not describe a tokenizer, or one that leaves no room for text.
+    pub fn from_json(json: &[u8], max_tokens: usize) -> Result<Self, TokenizerError> {
+        Self::with_window(json, max_tokens, WINDOW)
+    }
+
+    fn with_window(json: &[u8], max_tokens: usize, window: usize) -> Result<Self, TokenizerError> {
+        let malformed =
+            |error: &dyn std::fmt::Display| TokenizerError::Malformed(error.to_string());
+        let mut inner = read(json).map_err(|error| malformed(&error))?;
+        let padding = padding_token(&inner);
+        // The published file pads and truncates to 128 tokens; this service does its own truncation and needs no padding.
+        inner.with_padding(None);
+        inner
+            .with_truncation(None)
+            .map_err(|error| malformed(&error))?;
+        let (prefix, suffix) = special_tokens(&inner)?;
+        if max_tokens <= prefix.len() + suffix.len() {
+            return Err(TokenizerError::Malformed(format!(
+                "{max_tokens} tokens leave no room next to the special tokens"
+            )));
+        }
+        let largest = prefix
+            .iter()
+            .chain(&suffix)
+            .copied()
+            .chain(largest_id(&inner));
+        let largest = largest.max();
+        let pipeline: Pipeline = serde_json::from_slice(json).map_err(|error| malformed(&error))?;
+        Ok(Self {
+            prefix,
+            suffix,
+            padding,
+            vocabulary: largest.map_or(0, |id| id.saturating_add(1)),
+            max_tokens,
+            window: if pipeline.allows_cuts() {
+                window
+            } else {
+                usize::MAX
+            },
+            inner,
+        })
+    }
+
+    /// One more than the largest token id, special tokens included. Equals the number of tokens where ids have no gaps.
+    pub fn vocabulary(&self) -> usize {
+        self.vocabulary as usize
+    }
+
+    /// Returns the tokens of `text`: exactly those that would be kept if the whole text were tokenized.
+    ///
+    /// # Errors
+    /// [`TokenizerError`], without quoting the text.
+    pub fn encode(&self, text: &str) -> Result<Tokens, TokenizerError> {
+        if text.len() > MAX_TEXT_BYTES {
+            return Err(TokenizerError::TextTooLong { bytes: text.len() });
+        }
+        let most = self.text_tokens();
+        let mut ids = Vec::with_capacity(self.max_tokens.min(text.len() / 2 + 4));
+        ids.extend_from_slice(&self.prefix);
+        let truncated = self.add_pieces(text, &mut ids, most)?;
+        ids.extend_from_slice(&self.suffix);
+        Ok(Tokens { ids, truncated })
+    }
+
+    /// Adds at most `most` tokens of `text` to `ids`; returns whether there were more.
+    fn add_pieces(
+        &self,
+        text: &str,
+        ids: &mut Vec<u32>,
+        most: usize,
+    ) -> Result<bool, TokenizerError> {
+        let most = ids.len() + most;
+        let mut rest = text;
+        let mut truncated = false;
+        while !rest.is_empty() && !truncated {
+            let (segment, after) = rest.split_at(cut(rest, self.window));
+            rest = after;
+            let encoding = self
+                .inner
+                .encode_fast(segment, false)
+                .map_err(|_| TokenizerError::Failed)?;
+            let pieces = encoding.get_ids();
+            let left = most - ids.len();
+            truncated = pieces.len() > left;
+            ids.extend_from_slice(&pieces[..pieces.len().min(left)]);
+        }
+        Ok(truncated)
+    }
+
+    /// Turns token ids from a caller into a sequence, truncated as [`encode`](Self::encode) truncates a text.
+    ///
+    /// Removes padding at either end. Adds the model's special tokens where both ends lack them. Refuses ids that have them at one
+    /// end only: a doubled or missing special token would give another embedding.
+    ///
+    /// # Errors
+    /// [`TokenizerError::UnknownToken`] where an id is outside the vocabulary, [`TokenizerError::OnlyPadding`] and
+    /// [`TokenizerError::HalfWrapped`].
+    pub fn wrap(&self, pieces: &[u32]) -> Result<Tokens, TokenizerError> {
+        if pieces.iter().any(|id| *id >= self.vocabulary) {
+            return Err(TokenizerError::UnknownToken {
+                vocabulary: self.vocabulary,
+            });
+        }
+        let pieces = self.without_special_tokens(self.without_padding(pieces)?)?;
+        let kept = &pieces[..pieces.len().min(self.text_tokens())];
+        Ok(Tokens {
+            ids: [&self.prefix, kept, &self.suffix].concat(),
+            truncated: kept.len() < pieces.len(),
+        })
+    }
+
+    /// Removes padding: a tokenizer that pads fills every list up to the longest one, and a request has no attention mask.
+    fn without_padding<'a>(&self, pieces: &'a [u32]) -> Result<&'a [u32], TokenizerError> {
+        let text = |id: &u32| Some(*id) != self.padding;
+        let first = pieces.iter().position(text);
+        let last = pieces.iter().rposition(text);
+        match (first, last) {
+            (Some(first), Some(last)) => Ok(&pieces[first..=last]),
+            _ => Err(TokenizerError::OnlyPadding),
+        }
+    }
+
+    fn without_special_tokens<'a>(&self, pieces: &'a [u32]) -> Result<&'a [u32], TokenizerError> {
+        let both = pieces
+            .strip_prefix(&self.prefix[..])
+            .and_then(|rest| rest.strip_suffix(&self.suffix[..]));
+        if let Some(bare) = both {
+            return Ok(bare);
+        }
+        let begins = !self.prefix.is_empty() && pieces.starts_with(&self.prefix);
+        let ends = !self.suffix.is_empty() && pieces.ends_with(&self.suffix);
+        match begins || ends {
+            true => Err(TokenizerError::HalfWrapped),
+            false => Ok(pieces),
+        }
+    }
+
+    /// Most tokens of a text that are kept, special tokens excluded.
+    fn text_tokens(&self) -> usize {
+        self.max_tokens - self.prefix.len() - self.suffix.len()
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/bert/mod.rs"]
+pub(super) mod bert;
+#[cfg(test)]
+mod tests;
