@@ -1,17 +1,18 @@
-use crate::der;
 use p384::ecdsa::{DerSignature, Signature, SigningKey, signature::hazmat::PrehashSigner};
 use sha2::{Digest, Sha256, Sha384};
 
-/// With which hash a certificate is signed.
+use crate::der;
+
+/// The hash that a certificate is signed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
-    /// As AWS does.
+    /// The one that AWS uses.
     Sha384,
     /// Weaker than the curve.
     Sha256,
 }
 
-/// A certificate before it is signed, in encoded pieces. Change any of them; the signature will fit.
+/// A certificate in encoded pieces, before it is signed. A changed piece is signed like any other.
 #[derive(Clone, Debug)]
 pub struct CertificateSpec {
     /// `[0] EXPLICIT` version.
@@ -20,7 +21,7 @@ pub struct CertificateSpec {
     pub serial: Vec<u8>,
     /// AlgorithmIdentifier inside the signed part.
     pub inner_algorithm: Vec<u8>,
-    /// AlgorithmIdentifier beside the signature.
+    /// AlgorithmIdentifier next to the signature.
     pub outer_algorithm: Vec<u8>,
     /// Issuer as Name.
     pub issuer: Vec<u8>,
@@ -32,18 +33,18 @@ pub struct CertificateSpec {
     pub subject: Vec<u8>,
     /// SubjectPublicKeyInfo.
     pub public_key: Vec<u8>,
-    /// Each Extension. An empty list leaves the element out.
+    /// Encoded Extensions. An empty list omits the element.
     pub extensions: Vec<Vec<u8>>,
-    /// Hash under the signature.
+    /// Hash of the signature.
     pub hash: Hash,
-    /// Changes the finished certificate, after it was signed.
+    /// Changes the certificate after it was signed.
     pub after_signing: Option<fn(&mut Vec<u8>)>,
 }
 
 impl CertificateSpec {
-    /// Replaces, or removes with `None`, the extension of this encoded identifier.
+    /// Replaces the extension with this encoded identifier, or removes it with `None`.
     pub fn set_extension(&mut self, oid: &[u8], replacement: Option<Vec<u8>>) {
-        // Extension: SEQUENCE head of two bytes (all of ours are short, or three bytes for longer ones), then the identifier.
+        // An Extension is a SEQUENCE head of two bytes (three for longer ones), followed by the identifier.
         let found = self.extensions.iter().position(|extension| {
             extension.get(2..).is_some_and(|rest| rest.starts_with(oid))
                 || extension.get(3..).is_some_and(|rest| rest.starts_with(oid))
@@ -56,7 +57,7 @@ impl CertificateSpec {
         }
     }
 
-    /// Signs with the issuer's key (deterministic ECDSA, RFC 6979) and returns DER, or what the pieces make of it.
+    /// Signs with the issuer's key (deterministic ECDSA, RFC 6979); returns DER, unless a piece is malformed.
     pub fn sign(&self, issuer: &SigningKey) -> Vec<u8> {
         let validity = der::sequence(&[&self.not_before, &self.not_after]);
         let extensions = match self.extensions.is_empty() {
@@ -88,7 +89,7 @@ impl CertificateSpec {
     }
 }
 
-/// P-384 signs digests of 24 bytes and more, so both hashes above; anything else gives none.
+/// P-384 signs digests of at least 24 bytes, which both hashes above have; returns `None` for shorter ones.
 pub(crate) fn sign_digest(key: &SigningKey, digest: &[u8]) -> Option<Signature> {
     key.sign_prehash(digest).ok()
 }

@@ -1,14 +1,15 @@
+use p384::ecdsa::{DerSignature, SigningKey};
+use sha2::{Digest, Sha256, Sha384};
+
 use crate::certificate::{Hash, sign_digest};
 use crate::der;
 use crate::document::Forgery;
-use p384::ecdsa::{DerSignature, SigningKey};
-use sha2::{Digest, Sha256, Sha384};
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
-/// A certificate revocation list (RFC 5280 §5.1) before it is signed, in encoded pieces. Change any of them; the signature
-/// will fit.
+/// A certificate revocation list (RFC 5280 §5.1) in encoded pieces, before it is signed. A changed piece is signed like any
+/// other.
 #[derive(Clone, Debug)]
 pub struct CrlSpec {
     /// Version as INTEGER: 1 for version 2.
@@ -19,22 +20,22 @@ pub struct CrlSpec {
     pub outer_algorithm: Vec<u8>,
     /// Issuer as Name.
     pub issuer: Vec<u8>,
-    /// Time of this list.
+    /// Time at which this list was issued.
     pub this_update: Vec<u8>,
-    /// Time by which the next list is published; may be empty.
+    /// Time by which the next list is issued; may be empty.
     pub next_update: Vec<u8>,
-    /// Each revoked certificate, as [`revoked`] writes it. An empty list leaves the element out.
+    /// Each revoked certificate, as encoded by [`revoked`]. An empty list omits the element.
     pub entries: Vec<Vec<u8>>,
-    /// Each Extension. An empty list leaves the element out.
+    /// Encoded Extensions. An empty list omits the element.
     pub extensions: Vec<Vec<u8>>,
-    /// Hash under the signature.
+    /// Hash of the signature.
     pub hash: Hash,
-    /// Changes the finished list, after it was signed.
+    /// Changes the list after it was signed.
     pub after_signing: Option<fn(&mut Vec<u8>)>,
 }
 
 impl CrlSpec {
-    /// Signs with the issuer's key (deterministic ECDSA, RFC 6979) and returns DER, or what the pieces make of it.
+    /// Signs with the issuer's key (deterministic ECDSA, RFC 6979); returns DER, unless a piece is malformed.
     pub fn sign(&self, issuer: &SigningKey) -> Vec<u8> {
         let entries = match self.entries.is_empty() {
             true => Vec::new(),
@@ -68,7 +69,7 @@ impl CrlSpec {
     }
 }
 
-/// One entry: serial number as INTEGER, when it was revoked (Unix seconds), and encoded extensions of the entry.
+/// An entry: serial number as INTEGER, time of revocation (Unix seconds), and encoded extensions.
 pub fn revoked(serial: &[u8], unix_seconds: u64, extensions: &[Vec<u8>]) -> Vec<u8> {
     let extensions = match extensions {
         [] => Vec::new(),
@@ -83,8 +84,8 @@ pub fn reason(code: u8) -> Vec<u8> {
 }
 
 impl Forgery {
-    /// The list that the CA at this position of the chain published an hour before the document was made, for a week. It
-    /// names certificates of other chains, and none of this one.
+    /// The list that the CA at position `at` of the chain issued an hour before the document, valid for a week. It revokes
+    /// certificates of other chains only.
     pub fn crl(&self, at: usize) -> CrlSpec {
         let now = self.timestamp / 1000;
         let others = [(&[0x5e, 1, 2, 3][..], 1), (&[0x5e, 1, 2, 4], 4)];
@@ -109,20 +110,19 @@ impl Forgery {
         }
     }
 
-    /// Signs a list with the key of the CA at this position.
+    /// Signs a list with the key of the CA at position `at`.
     pub fn sign_crl(&self, spec: &CrlSpec, at: usize) -> Vec<u8> {
         spec.sign(&self.links[at].key)
     }
 
-    /// The lists of every CA that may sign one, in DER one after another: root, regional and zonal.
+    /// The lists of all CAs that may sign one, concatenated DER: root, regional and zonal.
     pub fn crls(&self) -> Vec<u8> {
         let lists =
             (0..self.links.len().saturating_sub(2)).map(|at| self.sign_crl(&self.crl(at), at));
         lists.collect::<Vec<_>>().concat()
     }
 
-    /// An entry that revokes the certificate at this position, an hour before the document was made, for the reason
-    /// keyCompromise.
+    /// An entry that revokes the certificate at position `at`, an hour before the document, with reason keyCompromise.
     pub fn revocation(&self, at: usize) -> Vec<u8> {
         let when = (self.timestamp / 1000).saturating_sub(HOUR);
         revoked(&self.links[at].spec.serial, when, &[reason(1)])

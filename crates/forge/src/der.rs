@@ -1,6 +1,6 @@
-//! Pieces of DER (X.690), each returned encoded, so that a test can put any of them out of shape.
+//! Encoded pieces of DER (X.690), which a test can malform individually.
 
-/// A value of any tag: tag, definite length in its shortest form, content.
+/// A value of any tag: tag, shortest definite length, content.
 pub fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![tag];
     let length = content.len();
@@ -29,7 +29,7 @@ pub fn set(element: &[u8]) -> Vec<u8> {
     tlv(0x31, element)
 }
 
-/// INTEGER that is not negative, from its big-endian bytes.
+/// Non-negative INTEGER, from its big-endian bytes.
 pub fn integer(bytes: &[u8]) -> Vec<u8> {
     let significant = bytes
         .iter()
@@ -53,7 +53,7 @@ pub fn octet_string(bytes: &[u8]) -> Vec<u8> {
     tlv(0x04, bytes)
 }
 
-/// Time as RFC 5280 §4.1.2.5 asks: UTCTime through 2049, GeneralizedTime from 2050.
+/// Time as required by RFC 5280 §4.1.2.5: UTCTime through 2049, GeneralizedTime from 2050.
 pub fn time(unix_seconds: u64) -> Vec<u8> {
     let (year, month, day) = civil(unix_seconds / 86_400);
     let in_day = unix_seconds % 86_400;
@@ -70,7 +70,7 @@ pub fn time(unix_seconds: u64) -> Vec<u8> {
     }
 }
 
-/// Name (RFC 5280 §4.1.2.4) of the given attributes: encoded type, UTF-8 value. Countries are PrintableString.
+/// Name (RFC 5280 §4.1.2.4) with the given attributes: encoded type, UTF-8 value. Countries are PrintableString.
 pub fn name(attributes: &[(&[u8], &str)]) -> Vec<u8> {
     let attributes = attributes.iter().map(|(oid, value)| {
         let tag = if *oid == COUNTRY { 0x13 } else { 0x0c };
@@ -81,12 +81,12 @@ pub fn name(attributes: &[(&[u8], &str)]) -> Vec<u8> {
 
 /// Extension (RFC 5280 §4.2): type, criticality, encoded value.
 pub fn extension(oid: &[u8], critical: bool, value: &[u8]) -> Vec<u8> {
-    // X.690 §11.5: FALSE is the default and not written.
+    // X.690 §11.5: the default FALSE is not encoded.
     let critical: &[u8] = if critical { &[0x01, 0x01, 0xff] } else { &[] };
     sequence(&[oid, critical, &octet_string(value)])
 }
 
-/// SubjectPublicKeyInfo of an uncompressed point (RFC 5480 §2) on the curve of this encoded identifier.
+/// SubjectPublicKeyInfo of an uncompressed point (RFC 5480 §2) on the curve with this encoded identifier.
 pub fn ec_public_key(curve: &[u8], point: &[u8]) -> Vec<u8> {
     sequence(&[&sequence(&[EC_PUBLIC_KEY, curve]), &bit_string(point)])
 }
@@ -107,7 +107,7 @@ pub const KEY_USAGE: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x0f];
 pub const SUBJECT_KEY_ID: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x0e];
 /// authorityKeyIdentifier.
 pub const AUTHORITY_KEY_ID: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x23];
-/// nameConstraints, which general verifiers know and no Nitro chain has.
+/// nameConstraints, which general verifiers support but no Nitro chain has.
 pub const NAME_CONSTRAINTS: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x1e];
 /// cRLDistributionPoints.
 pub const CRL_DISTRIBUTION_POINTS: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x1f];

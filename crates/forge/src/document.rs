@@ -1,23 +1,25 @@
-use crate::cbor;
-use crate::certificate::{CertificateSpec, sign_digest};
-use p384::ecdsa::SigningKey;
-use sha2::{Digest, Sha384};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use p384::ecdsa::SigningKey;
+use sha2::{Digest, Sha384};
+
+use crate::cbor;
+use crate::certificate::{CertificateSpec, sign_digest};
 
 /// Protected header of every genuine document: {1: -35}, ES384.
 const ES384_HEADER: [u8; 4] = [0xa1, 0x01, 0x38, 0x22];
 
-/// What an enclave has attested.
+/// The contents that an enclave attests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// Measurements by register, 0 to 31.
     pub pcrs: BTreeMap<u8, [u8; 48]>,
-    /// At most 1,024 bytes, as the other two.
+    /// At most 1,024 bytes, like the other two.
     pub public_key: Option<Vec<u8>>,
-    /// Bytes of the enclave's choice.
+    /// Bytes chosen by the enclave.
     pub user_data: Option<Vec<u8>>,
-    /// Bytes of the asking side's choice.
+    /// Bytes chosen by the client.
     pub nonce: Option<Vec<u8>>,
 }
 
@@ -44,7 +46,7 @@ impl Contents {
 /// One certificate of a forged chain.
 #[derive(Clone)]
 pub struct Link {
-    /// What will be signed.
+    /// The certificate to be signed.
     pub spec: CertificateSpec,
     /// The subject's key.
     pub key: Arc<SigningKey>,
@@ -58,11 +60,11 @@ pub type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 /// A change that one test makes to a piece before it is signed.
 type Change<T> = Option<Box<dyn Fn(&mut T)>>;
 
-/// A document in pieces. Unchanged, it builds exactly what the hypervisor would send.
+/// A document in parts. Unchanged, it builds exactly the document that the hypervisor would send.
 pub struct Forgery {
     /// The chain, root first, leaf last.
     pub links: Vec<Link>,
-    /// What is attested.
+    /// The attested contents.
     pub contents: Contents,
     /// `module_id`.
     pub module_id: String,
@@ -74,7 +76,7 @@ pub struct Forgery {
     pub fields: Change<Fields>,
     /// Changes the encoded payload, before it is signed.
     pub payload: Change<Vec<u8>>,
-    /// Whether the payload's map has indefinite length, as since mid 2025.
+    /// Whether the payload's map has indefinite length, as in documents since mid 2025.
     pub indefinite: bool,
     /// Protected header, as signed and as sent.
     pub protected: Vec<u8>,
@@ -88,7 +90,7 @@ pub struct Forgery {
     pub signature: Change<Vec<u8>>,
     /// Head of the envelope: tag and array.
     pub head: Vec<u8>,
-    /// The four encoded elements of the envelope, and whatever else it shall hold.
+    /// The envelope's four encoded elements, and any additional ones.
     pub elements: Change<Vec<Vec<u8>>>,
     /// Changes the finished document.
     pub document: Change<Vec<u8>>,
@@ -131,7 +133,7 @@ impl Forgery {
         self.build_with(&ders)
     }
 
-    /// The certificates as they will be sent, root first, leaf last, without building a document.
+    /// The certificates of the document, root first, leaf last, without building it.
     pub fn certificates(&self) -> Vec<Vec<u8>> {
         self.links
             .iter()
@@ -139,7 +141,7 @@ impl Forgery {
             .collect()
     }
 
-    /// Signs the document alone; `ders` are its [`certificates`](Self::certificates), signed before.
+    /// Signs only the document; `ders` are its [`certificates`](Self::certificates), signed before.
     pub fn build_with(&self, ders: &[Vec<u8>]) -> Vec<u8> {
         let payload = self.encode_payload(ders);
         // RFC 9052 §4.4: context, protected header, external data, payload.
@@ -152,7 +154,7 @@ impl Forgery {
         ];
         let digest = Sha384::digest(signed.concat());
         let signature = sign_digest(&self.links[self.signed_by].key, &digest);
-        let signature = changed(
+        let signature = apply_change(
             signature
                 .map(|signature| signature.to_bytes().to_vec())
                 .unwrap_or_default(),
@@ -164,8 +166,8 @@ impl Forgery {
             cbor::bytes(&payload),
             cbor::bytes(&signature),
         ];
-        let elements = changed(elements, &self.elements);
-        changed(
+        let elements = apply_change(elements, &self.elements);
+        apply_change(
             [self.head.clone(), elements.concat()].concat(),
             &self.document,
         )
@@ -173,7 +175,7 @@ impl Forgery {
 
     fn encode_payload(&self, ders: &[Vec<u8>]) -> Vec<u8> {
         let (issuers, leaf) = ders.split_at(ders.len() - 1);
-        let cabundle = changed(issuers.to_vec(), &self.cabundle);
+        let cabundle = apply_change(issuers.to_vec(), &self.cabundle);
         let contents = &self.contents;
         let pcrs = contents
             .pcrs
@@ -205,7 +207,7 @@ impl Forgery {
             .into_iter()
             .map(|(name, value)| (cbor::text(name), value))
             .collect();
-        let fields: Fields = changed(fields, &self.fields);
+        let fields: Fields = apply_change(fields, &self.fields);
         let entries = fields
             .iter()
             .map(|(name, value)| [name.as_slice(), value].concat())
@@ -215,11 +217,11 @@ impl Forgery {
             true => [&[0xbf], &entries[..], &[0xff]].concat(),
             false => [cbor::head(5, fields.len() as u64), entries].concat(),
         };
-        changed(payload, &self.payload)
+        apply_change(payload, &self.payload)
     }
 }
 
-fn changed<T>(mut value: T, change: &Change<T>) -> T {
+fn apply_change<T>(mut value: T, change: &Change<T>) -> T {
     if let Some(change) = change {
         change(&mut value);
     }

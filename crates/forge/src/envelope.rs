@@ -1,4 +1,4 @@
-//! `CiphertextForRecipient` as KMS sends it: CMS EnvelopedData in BER, in three shapes (RFC 5652, RFC 4055, RFC 3565).
+//! `CiphertextForRecipient` as sent by KMS: CMS EnvelopedData in BER, in three encodings (RFC 5652, RFC 4055, RFC 3565).
 
 use aes::Aes256;
 use cipher::{Block, BlockCipherEncrypt, KeyInit};
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::der;
 
-/// How the encrypted content is written. Genuine envelopes come in all three.
+/// Encoding of the encrypted content. Genuine envelopes use all three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `[0]` primitive.
@@ -21,27 +21,27 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// All of them.
+    /// All encodings.
     pub const ALL: [Self; 3] = [Self::Primitive, Self::OnePiece, Self::Pieces];
 }
 
-/// An envelope in parts, to be changed before it is written.
+/// An envelope in parts, which can be changed before encoding.
 #[derive(Clone)]
 pub struct Envelope {
     /// Identifier of the recipient's key: SHA-256 of its SubjectPublicKeyInfo.
     pub recipient: Vec<u8>,
-    /// The content's key under RSAES-OAEP.
+    /// The content key, encrypted with RSAES-OAEP.
     pub wrapped_key: Vec<u8>,
-    /// First block of CBC.
+    /// Initialization vector of CBC.
     pub iv: [u8; 16],
     /// The encrypted content.
     pub content: Vec<u8>,
-    /// How the content is written.
+    /// Encoding of the content.
     pub shape: Shape,
 }
 
 impl Envelope {
-    /// Encrypts `plaintext` to the key of a SubjectPublicKeyInfo; `None` where that is no RSA key.
+    /// Encrypts `plaintext` to the key of a SubjectPublicKeyInfo; `None` if that is not an RSA key.
     pub fn seal<R: CryptoRng + ?Sized>(
         spki: &[u8],
         plaintext: &[u8],
@@ -54,7 +54,7 @@ impl Envelope {
         Self::seal_with(&key, spki, &content_key, plaintext, shape, rng)
     }
 
-    /// The same with a content key of the caller's choice, also one of a wrong length.
+    /// Like `seal`, with a given content key, which may have an invalid length.
     pub fn seal_with<R: CryptoRng + ?Sized>(
         key: &PublicKey,
         spki: &[u8],
@@ -72,7 +72,7 @@ impl Envelope {
         for (to, from) in aes_key.iter_mut().zip(content_key) {
             *to = *from;
         }
-        // PKCS #7: one to sixteen bytes, each their number.
+        // PKCS #7: one to sixteen bytes, each equal to their number.
         let padding = 16 - plaintext.len() % 16;
         let mut content = plaintext.to_vec();
         content.resize(plaintext.len() + padding, padding as u8);
@@ -86,7 +86,7 @@ impl Envelope {
         })
     }
 
-    /// Writes it with outer lengths that are indefinite, as KMS does.
+    /// Encodes it with indefinite outer lengths, as KMS does.
     pub fn encode(&self) -> Vec<u8> {
         let recipient = der::sequence(&[
             VERSION_2,
@@ -115,7 +115,7 @@ impl Envelope {
     }
 }
 
-/// CBC over whole blocks, in place.
+/// Encrypts whole blocks in place with CBC.
 fn cbc_encrypt(key: &[u8; 32], iv: &[u8; 16], blocks: &mut [u8]) {
     let cipher = Aes256::new(key.into());
     let mut before = *iv;

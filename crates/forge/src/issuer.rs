@@ -1,20 +1,22 @@
-use crate::certificate::{CertificateSpec, Hash};
-use crate::der;
-use crate::document::{Contents, Forgery, Link};
+use std::sync::Arc;
+
 use p384::ecdsa::SigningKey;
 use p384::elliptic_curve::Generate;
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha384};
-use std::sync::Arc;
+
+use crate::certificate::{CertificateSpec, Hash};
+use crate::der;
+use crate::document::{Contents, Forgery, Link};
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
-/// Region of every simulated enclave: none of AWS's.
+/// Region of all simulated enclaves. Not a region of AWS.
 const REGION: &str = "dev-local-1";
 
-/// What AWS issues on one level below the root: how long it lives, how far before now it begins, and how many issuers may follow
-/// it (a leaf: none, because it is no issuer).
+/// Properties of AWS's certificates on one level below the root: lifetime, backdating, and path length (`None` for a leaf,
+/// which is not an issuer).
 struct Level {
     life: u64,
     head_start: u64,
@@ -22,7 +24,7 @@ struct Level {
 }
 
 impl Level {
-    /// By how many certificates stand below it: leaf, instance, zonal, regional; whatever stands above is regional too.
+    /// The level with `below` certificates below it: leaf, instance, zonal, regional; every higher level is regional too.
     const fn new(below: u8) -> Self {
         let (life, head_start) = match below {
             0 => (3 * HOUR, 0),
@@ -38,20 +40,21 @@ impl Level {
     }
 }
 
-/// Certificates in a genuine chain, the root included.
+/// Certificates in a genuine chain, root included.
 pub const GENUINE_CHAIN: u8 = 5;
 
-/// When a root is made that two processes make from one seed, Unix milliseconds (2026-01-01): its certificate is the same in both.
+/// Creation time of a root that two processes create from one seed, in Unix milliseconds (2026-01-01), so that its certificate is
+/// the same in both.
 pub const SHARED_ROOT_MADE_AT: u64 = 1_767_225_600_000;
 
-/// A root of someone's own. It says in its name that it is not AWS's.
+/// A development root, whose name states that it is not AWS's.
 pub struct DevelopmentRoot {
     link: Link,
     der: Vec<u8>,
 }
 
 impl DevelopmentRoot {
-    /// A fresh P-384 key and its certificate, valid from a day before `now_millis` (Unix milliseconds) for 30 years.
+    /// Generates a P-384 key and its certificate, valid for 30 years from a day before `now_millis` (Unix milliseconds).
     pub fn generate<R: CryptoRng + ?Sized>(rng: &mut R, now_millis: u64) -> Self {
         let key = SigningKey::generate_from_rng(rng);
         let name = der::name(&[
@@ -88,15 +91,15 @@ impl DevelopmentRoot {
         }
     }
 
-    /// The certificate, to be named in a development policy.
+    /// The certificate, for a development policy.
     pub fn certificate_der(&self) -> &[u8] {
         &self.der
     }
 }
 
-/// The hypervisor of one simulated enclave: a chain regional → zonal → instance → leaf under a [`DevelopmentRoot`].
+/// The hypervisor of one simulated enclave, with a chain regional → zonal → instance → leaf under a [`DevelopmentRoot`].
 pub struct Issuer {
-    /// Certificates in the chain, the root included.
+    /// Certificates in the chain, root included.
     length: u8,
     links: Vec<Link>,
     ders: Vec<Vec<u8>>,
@@ -106,13 +109,13 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// Issues a whole chain as of `now_millis` (Unix milliseconds).
+    /// Issues a chain as of `now_millis` (Unix milliseconds).
     pub fn new<R: CryptoRng + ?Sized>(root: DevelopmentRoot, rng: &mut R, now_millis: u64) -> Self {
         Self::with_chain_of(GENUINE_CHAIN, root, rng, now_millis)
     }
 
-    /// As [`new`](Self::new), with so many certificates in the chain, the root included: levels are left out below the root, or
-    /// more regional ones put there. A chain has two certificates at least, whatever is asked for.
+    /// Like [`new`](Self::new), with `length` certificates in the chain, root included: omits levels below the root, or adds
+    /// regional ones. A chain has at least two certificates.
     pub fn with_chain_of<R: CryptoRng + ?Sized>(
         certificates: u8,
         root: DevelopmentRoot,
@@ -148,12 +151,12 @@ impl Issuer {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Issues again, with new keys, each certificate that ends soon, and what hangs below it. Says whether any did.
+    /// Issues new certificates, with new keys, for those that expire soon and all below them. Returns whether it issued any.
     ///
-    /// [`document`](Self::document) calls this by itself.
+    /// [`document`](Self::document) calls this itself.
     pub fn renew<R: CryptoRng + ?Sized>(&mut self, rng: &mut R, now_millis: u64) -> bool {
         let now = now_millis / 1000;
-        // A sixth of its life before the end: a document stays good for at least half an hour.
+        // Renewed at a sixth of the lifetime before the end, so that a document stays valid for at least half an hour.
         let keep = 1 + self
             .levels()
             .zip(&self.ends[1..])
@@ -168,12 +171,12 @@ impl Issuer {
         keep < usize::from(self.length)
     }
 
-    /// What stands below the root, from there on.
+    /// The levels below the root, from top to bottom.
     fn levels(&self) -> impl Iterator<Item = Level> + use<> {
         (0..self.length - 1).rev().map(Level::new)
     }
 
-    /// Writes and signs a document as of `now_millis` (Unix milliseconds).
+    /// Creates and signs a document as of `now_millis` (Unix milliseconds).
     pub fn document<R: CryptoRng + ?Sized>(
         &mut self,
         contents: &Contents,
@@ -185,7 +188,7 @@ impl Issuer {
         forgery.build_with(&self.ders)
     }
 
-    /// The same document opened up, every piece of it to be changed before it is built.
+    /// The same document in parts, each of which can be changed before it is built.
     pub fn forge(&self, contents: &Contents, now_millis: u64) -> Forgery {
         Forgery::new(
             self.links.clone(),
@@ -212,8 +215,8 @@ impl Issuer {
         let key = SigningKey::generate_from_rng(rng);
         let above = self.links.len() - 1;
         let issuer = &self.links[above];
-        // AWS's forms: identifiers and critical usage on issuers; neither on the leaf. The regional and zonal certificates say
-        // where their issuers publish revocations.
+        // AWS's extensions: issuers have identifiers and critical usage, the leaf has neither. Regional and zonal certificates
+        // state where their issuers publish revocations.
         let mut extensions = match level.path_length {
             Some(path_length) => vec![
                 basic_constraints(true, Some(path_length)),
@@ -270,7 +273,7 @@ pub(crate) fn basic_constraints(ca: bool, path_length: Option<u8>) -> Vec<u8> {
     )
 }
 
-/// `bits` of keyUsage in their one byte, the lowest `unused` of which do not count.
+/// keyUsage with `bits` in one byte, of which the lowest `unused` bits are unused.
 pub(crate) fn key_usage(critical: bool, unused: u8, bits: u8) -> Vec<u8> {
     der::extension(der::KEY_USAGE, critical, &der::tlv(0x03, &[unused, bits]))
 }

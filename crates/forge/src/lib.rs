@@ -1,11 +1,9 @@
 //! Attestation documents in exactly the form of AWS's Nitro hypervisor, under a root that is not AWS's.
 //!
-//! [`Issuer`] writes the right ones, for an enclave that is simulated; whoever trusts its root trusts whoever holds this
-//! process. [`Forgery`] opens one up so that a test can break exactly one thing and still have everything else signed
-//! properly; [`vectors`] is a catalogue of such breaks.
+//! [`Issuer`] creates valid ones for a simulated enclave; trusting its root means trusting this process. [`Forgery`] opens one
+//! up, so that a test can change one thing with everything else signed properly; [`vectors`] is a catalogue of such changes.
 //!
-//! Nothing here reads a clock or a random source: both come in as arguments. The encoders are this crate's own, so that a
-//! verifier is not tested against the code that it is made of.
+//! Time and randomness are arguments. The crate has its own encoders, so that a verifier is not tested with its own code.
 //!
 //! ```
 //! use rand_core::SeedableRng;

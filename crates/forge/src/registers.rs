@@ -1,9 +1,10 @@
-//! Registers of an enclave that is simulated.
+//! Registers of a simulated enclave.
 
-use sha2::{Digest, Sha384};
 use std::collections::BTreeMap;
 
-/// Registers by index, each `SHA-384(48 zero bytes ‖ SHA-384(contents))` as a register extended once is:
+use sha2::{Digest, Sha384};
+
+/// Registers by index, each `SHA-384(48 zero bytes ‖ SHA-384(contents))`, like a register extended once:
 ///
 /// | PCR | contents |
 /// | --- | --- |
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 /// | 4, instance | `simulated instance` |
 /// | 5 to 15 | never extended, all zero |
 ///
-/// The simulated module and the simulated KMS have to agree on them.
+/// The simulated module and the simulated KMS must agree on them.
 pub fn simulated_registers(binary: &[u8; 48], model_sha256: &[u8; 32]) -> BTreeMap<u8, [u8; 48]> {
     let mut pcrs: BTreeMap<u8, [u8; 48]> = (0..16).map(|index| (index, [0; 48])).collect();
     let image = [&binary[..], model_sha256].concat();
@@ -25,12 +26,12 @@ pub fn simulated_registers(binary: &[u8; 48], model_sha256: &[u8; 32]) -> BTreeM
         (3, b"simulated role"),
         (4, b"simulated instance"),
     ] {
-        pcrs.insert(index, extended_once(contents));
+        pcrs.insert(index, extend_once(contents));
     }
     pcrs
 }
 
-fn extended_once(contents: &[u8]) -> [u8; 48] {
+fn extend_once(contents: &[u8]) -> [u8; 48] {
     Sha384::new()
         .chain_update([0; 48])
         .chain_update(Sha384::digest(contents))

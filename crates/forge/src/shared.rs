@@ -1,16 +1,17 @@
-//! Where tests find the vectors that this project does not ship: genuine documents, and those of standards.
+//! Test vectors that are not part of this repository: genuine documents, and vectors of standards.
 
-use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The folder of the shared vectors: `$CLEARSEAL_VECTORS`, else `shared/vectors` beside the repository.
+use serde_json::Value;
+
+/// Returns the folder of the shared vectors: `$CLEARSEAL_VECTORS`, otherwise `shared/vectors` next to the repository.
 ///
-/// Where it is absent, a test has nothing to judge. It says so on standard output, and in the file that
-/// `$CLEARSEAL_SKIPPED` names, by which the task runner counts it as skipped and not as passed.
+/// If it is absent, prints this and appends the test to the file `$CLEARSEAL_SKIPPED`, so that the task runner counts the test as
+/// skipped and not as passed.
 pub fn shared_vectors() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors");
-    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or(beside, PathBuf::from);
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors");
+    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or(default, PathBuf::from);
     if folder.is_dir() {
         return Some(folder);
     }
@@ -18,23 +19,23 @@ pub fn shared_vectors() -> Option<PathBuf> {
     None
 }
 
-/// A file of the shared vectors; nothing, said aloud, where the folder is absent. Once it is there, a file that is missing or not
-/// JSON is a failure and not a skip.
+/// Reads a file of the shared vectors; reports a skip and returns `None` if the folder is absent. A missing or malformed file in
+/// an existing folder fails the test.
 #[allow(clippy::expect_used, reason = "a test fails so")]
 pub fn shared_json(file: &str) -> Option<Value> {
     let bytes = std::fs::read(shared_vectors()?.join(file)).expect(file);
     Some(serde_json::from_slice(&bytes).expect(file))
 }
 
-/// The bytes of a string of hex digits in such a file.
+/// Decodes a string of hex digits in such a file.
 #[allow(clippy::expect_used, reason = "a test fails so")]
 pub fn hex_of(value: &Value) -> Vec<u8> {
     let digits = value.as_str().expect("a string");
     base16ct::mixed::decode_vec(digits).expect("hex digits")
 }
 
-/// Says that the running test had nothing to judge, and why; the task runner counts it as skipped.
-#[allow(clippy::print_stdout, reason = "whoever reads the run must see it")]
+/// Reports that the running test is skipped, and why; the task runner counts it as skipped.
+#[allow(clippy::print_stdout, reason = "the reader of the run must see it")]
 pub fn tell_skipped(why: &str) {
     // The test harness names the thread after the test.
     let thread = std::thread::current();
@@ -50,7 +51,7 @@ pub fn tell_skipped(why: &str) {
         .and_then(|mut file| file.write_all(line.as_bytes()));
     assert!(
         told.is_ok(),
-        "a skipped test cannot be told in {}",
+        "cannot record a skipped test in {}",
         Path::new(&file).display()
     );
 }

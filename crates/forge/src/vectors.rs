@@ -1,4 +1,4 @@
-//! A catalogue of documents: genuine forms that a verifier must accept, and breaks of exactly one thing that it must refuse.
+//! A catalogue of documents: genuine forms that a verifier must accept, and single defects that it must refuse.
 
 mod certificate;
 mod chain;
@@ -11,19 +11,19 @@ pub use crl::{CrlVector, crl_vectors};
 use crate::document::{Fields, Forgery};
 use crate::{cbor, der};
 
-/// One named change to a forged document.
+/// A named change to a document.
 pub struct Vector {
     /// Unique kebab-case name.
     pub name: &'static str,
     /// Number of the check that refuses it; 0 for a form that must be accepted.
     pub check: u8,
-    /// The stable code of the refusal; empty for a form that must be accepted.
+    /// Stable error code; empty for a form that must be accepted.
     pub code: &'static str,
-    /// Makes the change.
+    /// Applies the change.
     pub apply: fn(&mut Forgery),
 }
 
-/// Every vector that is judged by the document alone (checks 1 to 21).
+/// All vectors that depend on the document only (checks 1 to 21).
 pub fn vectors() -> impl Iterator<Item = &'static Vector> {
     [
         envelope::VECTORS,
@@ -35,7 +35,7 @@ pub fn vectors() -> impl Iterator<Item = &'static Vector> {
     .flatten()
 }
 
-/// Shorthand for one row of a table.
+/// Creates one row of a table.
 const fn vector(
     name: &'static str,
     check: u8,
@@ -101,7 +101,7 @@ fn set_element(forgery: &mut Forgery, at: usize, value: Vec<u8>) {
     }));
 }
 
-/// Lets the payload grow to exactly `size` bytes by a long name; nothing else about the document changes.
+/// Pads the payload to exactly `size` bytes with a long name, and changes nothing else.
 fn payload_of(forgery: &mut Forgery, size: usize) {
     forgery.indefinite = true;
     forgery.fields = Some(Box::new(move |fields: &mut Fields| {
@@ -110,7 +110,7 @@ fn payload_of(forgery: &mut Forgery, size: usize) {
             .iter()
             .map(|(key, value)| key.len() + if *key == name { 0 } else { value.len() })
             .sum();
-        // Two bytes open and close the map, three are the head of a text of this length.
+        // The map takes two bytes to open and close, and the head of a text of this length three.
         let text = cbor::text(&"i".repeat(size - rest - 2 - 3));
         fields
             .iter_mut()
@@ -119,7 +119,7 @@ fn payload_of(forgery: &mut Forgery, size: usize) {
     }));
 }
 
-/// Lets one certificate grow to exactly `size` bytes by an extension that nobody has to know.
+/// Pads one certificate to exactly `size` bytes with an unknown extension that is not critical.
 fn certificate_of(forgery: &mut Forgery, at: usize, size: usize) {
     let key = forgery.links[forgery.links[at].signed_by].key.clone();
     let padded = |(fill, room): (u8, usize)| {
@@ -129,7 +129,7 @@ fn certificate_of(forgery: &mut Forgery, at: usize, size: usize) {
             .push(der::extension(der::EXAMPLE, false, &value));
         spec
     };
-    // From one message to the next a signature's DER is a byte longer or shorter: look around.
+    // The length of a DER signature varies by a byte between messages, so try the neighbouring sizes.
     let about = size - forgery.links[at].spec.sign(&key).len();
     let fits = (0..=u8::MAX)
         .flat_map(|fill| (about - 34..about - 20).map(move |room| (fill, room)))

@@ -1,4 +1,4 @@
-//! Certificates are issued again before they end, and only those that end.
+//! Certificates are renewed before they expire, and only those that expire soon.
 
 use forge::{Contents, DevelopmentRoot, Issuer};
 use rand_chacha::ChaCha20Rng;
@@ -12,7 +12,7 @@ fn issuer(rng: &mut ChaCha20Rng) -> Issuer {
     Issuer::new(root, rng, NOW)
 }
 
-/// How many certificates from the root on are as they were.
+/// Number of unchanged certificates, counted from the root.
 fn unchanged(before: &[Vec<u8>], after: &[Vec<u8>]) -> usize {
     before.iter().zip(after).take_while(|(a, b)| a == b).count()
 }
@@ -22,7 +22,7 @@ fn certificates(issuer: &Issuer, now: u64) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_ends_soon_is_issued_again_with_what_hangs_below_it() {
+fn expiring_certificates_are_renewed_with_all_below_them() {
     for (hours, kept) in [(0, 5), (2, 5), (3, 4), (24, 3), (6 * 24, 2), (30 * 24, 1)] {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
         let mut issuer = issuer(&mut rng);
@@ -63,7 +63,7 @@ fn a_chain_is_as_long_as_asked_for() {
         let mut issuer = Issuer::with_chain_of(length, root, &mut rng, NOW);
         let before = certificates(&issuer, NOW);
         assert_eq!(before.len(), usize::from(length.max(2)));
-        // The leaf ends first, whatever stands above it.
+        // The leaf expires first, whatever is above it.
         assert!(issuer.renew(&mut rng, NOW + 3 * HOUR));
         let after = certificates(&issuer, NOW + 3 * HOUR);
         assert_eq!(unchanged(&before, &after), before.len() - 1);

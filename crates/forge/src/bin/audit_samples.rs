@@ -1,9 +1,10 @@
-//! Prints the samples of the audit page as JSON: a receipt with its evidence, the same changed in one letter, and one
-//! that another key signed. All under a root of their own, made from a fixed seed: the same at each build, and proof of
-//! nothing.
+//! Prints the audit page's samples as JSON: a receipt with its evidence, the same with one changed letter, and one signed by
+//! another key. A fixed seed creates their root, so they are the same in every build and prove nothing.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout)]
+
+use std::error::Error;
 
 use attestation::{
     HashScheme, ModelIdentity, SecurityMode, ServiceManifest, UnixMillis, manifest_binding,
@@ -20,9 +21,8 @@ use protocol::terms::Terms;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use serde_json::json;
-use std::error::Error;
 
-/// 2026-11-20T14:03:00Z, when the samples were "issued". They are judged as of then, so they never grow old.
+/// 2026-11-20T14:03:00Z, when the samples were "issued". They are appraised as of that time, so they do not expire.
 const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
 const MODEL: &str = "sentence-transformers/all-MiniLM-L6-v2";
 const POLICY_VERSION: &str = "sample";
@@ -113,7 +113,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let samples = json!({
         "policy": serde_json::to_string_pretty(&policy)?,
         "valid": bundle(receipt.clone())?,
-        "tampered": bundle(renamed(receipt)?)?,
+        "tampered": bundle(change_model_name(receipt)?)?,
         "otherKey": bundle(stranger.sign(&claims))?,
     });
     println!("{samples}");
@@ -140,11 +140,11 @@ fn manifest(signer: &ReceiptSigner, rng: &mut ChaCha20Rng) -> ServiceManifest {
     }
 }
 
-/// An inner request without padding, as a client writes it.
+/// An inner request without padding, as a client would write it.
 fn request(document: [u8; 32]) -> Result<(Vec<u8>, Terms), Box<dyn Error>> {
     let input = [
         "The cat sleeps on the warm radiator.",
-        "A kitten naps beside the heater.",
+        "A kitten naps next to the heater.",
     ];
     let content = json!({ "model": MODEL, "input": input, "encoding_format": "base64" });
     let mut request = InnerRequest {
@@ -165,8 +165,8 @@ fn request(document: [u8; 32]) -> Result<(Vec<u8>, Terms), Box<dyn Error>> {
     Ok((inner, terms))
 }
 
-/// Changes one letter of the model's name, and leaves the signature as it was.
-fn renamed(mut receipt: Vec<u8>) -> Result<Vec<u8>, &'static str> {
+/// Changes one letter of the model's name without changing the signature.
+fn change_model_name(mut receipt: Vec<u8>) -> Result<Vec<u8>, &'static str> {
     let name = MODEL.as_bytes();
     let at = receipt
         .windows(name.len())

@@ -1,4 +1,4 @@
-//! Checks 18 to 20: what a certificate may be used for, and its one encoding. Each is signed again after it was changed.
+//! Checks 18 to 20: permitted uses of a certificate, and its canonical encoding. Each is signed after the change.
 
 use super::{
     INSTANCE, LEAF, REGIONAL, ROOT, Vector, ZONAL, constraints, name, unknown_extension, vector,
@@ -59,7 +59,7 @@ pub(super) const VECTORS: &[Vector] = &[
         constraints(f, LEAF, basic_constraints(false, Some(0)));
     }),
     vector("leaf-issues-a-leaf", 18, "BASIC_CONSTRAINTS", |f| {
-        // Straight under the root, so that no path length gets in the way.
+        // Directly under the root, so that no path length is exceeded.
         f.links.drain(REGIONAL..LEAF);
         f.links[1].spec.issuer = f.links[ROOT].spec.subject.clone();
         f.links[1].signed_by = ROOT;
@@ -125,7 +125,7 @@ pub(super) const VECTORS: &[Vector] = &[
         20,
         "CRITICAL_EXTENSION",
         |f| {
-            // permittedSubtrees of one directoryName, which every name is below.
+            // permittedSubtrees with an empty directoryName, which contains every name.
             let subtree = der::sequence(&[&der::tlv(0xa4, &der::sequence(&[]))]);
             let value = der::sequence(&[&der::tlv(0xa0, &subtree)]);
             let extension = der::extension(der::NAME_CONSTRAINTS, true, &value);

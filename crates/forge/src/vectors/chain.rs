@@ -1,4 +1,5 @@
-//! Checks 13 to 16: who signed whom, under which names, and when. Every certificate is signed again after it was changed, unless the signature itself is the point.
+//! Checks 13 to 16: signatures, names and validity periods of the chain. Each certificate is signed after the change, unless the
+//! signature is what is tested.
 
 use super::{
     INSTANCE, LEAF, REGIONAL, ROOT, Vector, ZONAL, constraints, name, unknown_extension, vector,
@@ -13,17 +14,29 @@ pub(super) const VECTORS: &[Vector] = &[
         f.links[LEAF].spec.extensions.push(unknown_extension(false));
     }),
     vector("regional-starts-this-second", 0, "", |f| {
-        starts(f, REGIONAL, 0);
+        set_not_before(f, REGIONAL, 0);
     }),
-    vector("regional-ends-this-second", 0, "", |f| ends(f, REGIONAL, 0)),
-    vector("zonal-starts-this-second", 0, "", |f| starts(f, ZONAL, 0)),
-    vector("zonal-ends-this-second", 0, "", |f| ends(f, ZONAL, 0)),
+    vector("regional-ends-this-second", 0, "", |f| {
+        set_not_after(f, REGIONAL, 0)
+    }),
+    vector("zonal-starts-this-second", 0, "", |f| {
+        set_not_before(f, ZONAL, 0)
+    }),
+    vector("zonal-ends-this-second", 0, "", |f| {
+        set_not_after(f, ZONAL, 0)
+    }),
     vector("instance-starts-this-second", 0, "", |f| {
-        starts(f, INSTANCE, 0);
+        set_not_before(f, INSTANCE, 0);
     }),
-    vector("instance-ends-this-second", 0, "", |f| ends(f, INSTANCE, 0)),
-    vector("leaf-starts-this-second", 0, "", |f| starts(f, LEAF, 0)),
-    vector("leaf-ends-this-second", 0, "", |f| ends(f, LEAF, 0)),
+    vector("instance-ends-this-second", 0, "", |f| {
+        set_not_after(f, INSTANCE, 0)
+    }),
+    vector("leaf-starts-this-second", 0, "", |f| {
+        set_not_before(f, LEAF, 0)
+    }),
+    vector("leaf-ends-this-second", 0, "", |f| {
+        set_not_after(f, LEAF, 0)
+    }),
     vector("regional-without-path-length", 0, "", |f| {
         constraints(f, REGIONAL, basic_constraints(true, None));
     }),
@@ -41,7 +54,7 @@ pub(super) const VECTORS: &[Vector] = &[
     vector("eight-issuers-without-path-lengths", 0, "", |f| {
         lengthen(f, 8);
     }),
-    // Check 13. Whoever judges has to pin the root of the unchanged chain.
+    // Check 13. The verifier must pin the root of the unchanged chain.
     vector("root-left-out", 13, "ROOT_NOT_PINNED", |f| {
         bundle(f, |bundle| drop(bundle.remove(0)));
     }),
@@ -146,21 +159,21 @@ pub(super) const VECTORS: &[Vector] = &[
         bundle(f, |bundle| bundle.extend(bundle.clone()));
     }),
     vector("leaf-also-in-cabundle", 15, "CHAIN_NAMES", |f| {
-        // The instance certificate stands where the leaf should.
+        // The instance certificate takes the place of the leaf.
         f.links.pop();
         f.signed_by = INSTANCE;
         bundle(f, |bundle| bundle.push(bundle[bundle.len() - 1].clone()));
     }),
     // Check 16
     vector("leaf-ended-a-second-ago", 16, "CERTIFICATE_EXPIRED", |f| {
-        ends(f, LEAF, -1);
+        set_not_after(f, LEAF, -1);
     }),
     vector(
         "leaf-starts-next-second",
         16,
         "CERTIFICATE_NOT_YET_VALID",
         |f| {
-            starts(f, LEAF, 1);
+            set_not_before(f, LEAF, 1);
         },
     ),
     vector(
@@ -168,7 +181,7 @@ pub(super) const VECTORS: &[Vector] = &[
         16,
         "CERTIFICATE_EXPIRED",
         |f| {
-            ends(f, INSTANCE, -1);
+            set_not_after(f, INSTANCE, -1);
         },
     ),
     vector(
@@ -176,18 +189,18 @@ pub(super) const VECTORS: &[Vector] = &[
         16,
         "CERTIFICATE_NOT_YET_VALID",
         |f| {
-            starts(f, INSTANCE, 1);
+            set_not_before(f, INSTANCE, 1);
         },
     ),
     vector("zonal-ended-a-second-ago", 16, "CERTIFICATE_EXPIRED", |f| {
-        ends(f, ZONAL, -1);
+        set_not_after(f, ZONAL, -1);
     }),
     vector(
         "zonal-starts-next-second",
         16,
         "CERTIFICATE_NOT_YET_VALID",
         |f| {
-            starts(f, ZONAL, 1);
+            set_not_before(f, ZONAL, 1);
         },
     ),
     vector(
@@ -195,7 +208,7 @@ pub(super) const VECTORS: &[Vector] = &[
         16,
         "CERTIFICATE_EXPIRED",
         |f| {
-            ends(f, REGIONAL, -1);
+            set_not_after(f, REGIONAL, -1);
         },
     ),
     vector(
@@ -203,7 +216,7 @@ pub(super) const VECTORS: &[Vector] = &[
         16,
         "CERTIFICATE_NOT_YET_VALID",
         |f| {
-            starts(f, REGIONAL, 1);
+            set_not_before(f, REGIONAL, 1);
         },
     ),
 ];
@@ -212,7 +225,7 @@ fn bundle(forgery: &mut Forgery, change: fn(&mut Vec<Vec<u8>>)) {
     forgery.cabundle = Some(Box::new(change));
 }
 
-/// Removes all path lengths and puts further issuers above the leaf, until there are so many below the root.
+/// Removes all path lengths and inserts issuers above the leaf, until there are `issuers` below the root.
 fn lengthen(forgery: &mut Forgery, issuers: usize) {
     for at in REGIONAL..LEAF {
         constraints(forgery, at, basic_constraints(true, None));
@@ -229,19 +242,19 @@ fn lengthen(forgery: &mut Forgery, issuers: usize) {
     forgery.signed_by = issuers + 1;
 }
 
-/// Ends `seconds` after the document was made.
-fn ends(forgery: &mut Forgery, at: usize, seconds: i64) {
+/// Sets the end of validity to `seconds` after the document.
+fn set_not_after(forgery: &mut Forgery, at: usize, seconds: i64) {
     let end = (forgery.timestamp / 1000).saturating_add_signed(seconds);
     forgery.links[at].spec.not_after = der::time(end);
 }
 
-/// Starts `seconds` after the document was made.
-fn starts(forgery: &mut Forgery, at: usize, seconds: i64) {
+/// Sets the start of validity to `seconds` after the document.
+fn set_not_before(forgery: &mut Forgery, at: usize, seconds: i64) {
     let start = (forgery.timestamp / 1000).saturating_add_signed(seconds);
     forgery.links[at].spec.not_before = der::time(start);
 }
 
-/// Looks like a point of that curve, and is on none.
+/// An encoded key with coordinates that are not a point of the curve.
 fn key_on(curve: &[u8], coordinates: usize) -> Vec<u8> {
     let mut point = vec![5; coordinates + 1];
     point[0] = 4;

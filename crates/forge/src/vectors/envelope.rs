@@ -3,7 +3,7 @@
 use super::{Vector, payload_of, set_element, vector};
 use crate::{cbor, document::Forgery};
 
-/// Order of P-384, for signatures that are out of range or rewritten.
+/// Order of P-384, for signatures that are out of range or negated.
 const ORDER: [u8; 48] = [
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xc7, 0x63, 0x4d, 0x81, 0xf4, 0x37, 0x2d, 0xdf,
@@ -110,7 +110,7 @@ pub(super) const VECTORS: &[Vector] = &[
     vector("payload-trailing-byte", 2, "TRAILING_BYTES", |f| {
         f.payload = Some(Box::new(|p: &mut Vec<u8>| p.push(0)));
     }),
-    // Check 3. Each is signed with ES384 all the same.
+    // Check 3. Each is still signed with ES384.
     vector("alg-es256", 3, "ALGORITHM_REFUSED", |f| {
         f.protected = vec![0xa1, 0x01, 0x26];
     }),
@@ -213,7 +213,7 @@ pub(super) const VECTORS: &[Vector] = &[
     }),
 ];
 
-/// A map of one entry, which makes `levels` containers inside each other.
+/// A map of one entry, with `levels` nested containers.
 fn nested(levels: usize) -> Vec<u8> {
     [vec![0xa1, 0x01], vec![0x81; levels - 2], vec![0x80]].concat()
 }
@@ -226,7 +226,7 @@ fn signature(forgery: &mut Forgery, change: fn(&mut Vec<u8>)) {
     forgery.signature = Some(Box::new(change));
 }
 
-/// s becomes n - s: another signature of the same meaning.
+/// Replaces s by n - s, which is another valid signature of the same message.
 fn subtract_from_order(s: &mut [u8]) {
     let mut borrow = false;
     for (digit, order) in s.iter_mut().zip(ORDER).rev() {

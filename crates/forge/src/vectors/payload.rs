@@ -7,7 +7,7 @@ use super::{
 use crate::{cbor, document::Forgery};
 
 pub(super) const VECTORS: &[Vector] = &[
-    // Forms that genuine documents have, or that say the same.
+    // Forms that genuine documents have, or equivalent encodings.
     vector("optionals-absent", 0, "", |f| {
         f.fields = Some(Box::new(|fields: &mut crate::document::Fields| {
             fields.truncate(6);
@@ -339,7 +339,7 @@ fn cabundle(forgery: &mut Forgery, change: fn(&mut Vec<Vec<u8>>)) {
     forgery.cabundle = Some(Box::new(change));
 }
 
-/// Adds an entry behind the sixteen registers of the example: the map's head becomes one of 17.
+/// Adds an entry after the example's sixteen registers, with a map head for 17 entries.
 fn add_pcr(forgery: &mut Forgery, index: Vec<u8>, value: Vec<u8>) {
     edit_field(forgery, "pcrs", move |encoded| {
         encoded[0] += 1;
