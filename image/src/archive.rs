@@ -1,12 +1,12 @@
-//! Ramdisks: cpio archives in the `newc` form that Linux unpacks (Documentation/driver-api/early-userspace/buffer-format.rst),
-//! with owners and times of zero, entries in order, compressed by gzip without a name and a time (RFC 1952 §2.3).
+//! Ramdisks: cpio archives in Linux's `newc` form (Documentation/driver-api/early-userspace/buffer-format.rst), with owners and
+//! times of zero, entries in order, compressed with gzip without name and time (RFC 1952 §2.3).
 
 use std::collections::BTreeMap;
 use std::io::Write;
 
 use flate2::{Compression, GzBuilder};
 
-/// Files and folders of a ramdisk, by path. Folders above a file are made by themselves.
+/// Files and folders of a ramdisk, by path. Parent folders are created automatically.
 #[derive(Clone, Debug, Default)]
 pub struct Archive {
     entries: BTreeMap<String, Entry>,
@@ -18,14 +18,14 @@ enum Entry {
     File { mode: u32, content: Vec<u8> },
 }
 
-/// Why something cannot be part of an archive.
+/// Why an entry cannot be added to an archive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
-    /// Absolute, empty, too long, or with `.`, `..` or an empty name in it.
-    #[error("ARCHIVE_PATH: `{0}` is no path inside a ramdisk; write it relative, as in bin/init")]
+    /// Absolute, empty, too long, or contains `.`, `..` or an empty name.
+    #[error("ARCHIVE_PATH: `{0}` is not a path inside a ramdisk; write it relative, as in bin/init")]
     Path(String),
-    /// Two entries have the same path, or a file is where a folder has to be.
+    /// Two entries have the same path, or a file has the path of a folder.
     #[error("ARCHIVE_TWICE: `{0}` is in the ramdisk twice; leave one of them out")]
     Twice(String),
     /// Linux reads sizes of 32 bits.
@@ -38,20 +38,20 @@ pub enum ArchiveError {
         /// Its size.
         bytes: usize,
     },
-    /// The compressor failed, which it does only where memory ends.
+    /// The compressor failed, which happens only when memory runs out.
     #[error("ARCHIVE_COMPRESSION: {0}")]
     Compression(String),
 }
 
-/// Eight hexadecimal digits hold no more.
+/// The largest size in eight hexadecimal digits.
 pub const FILE_MAX: usize = u32::MAX as usize;
-/// Linux refuses longer names (`PATH_MAX`, with the zero at the end).
+/// Linux refuses longer names (`PATH_MAX`, including the terminating zero).
 const PATH_MAX: usize = 4095;
 const FOLDER: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 /// Permission bits, with set-uid, set-gid and sticky.
 const PERMISSIONS: u32 = 0o7777;
-/// Linux pads an archive to its own block size; here it only makes the end visible.
+/// Linux pads an archive to its own block size; here padding only marks the end.
 const BLOCK: usize = 512;
 
 impl Archive {
@@ -63,7 +63,7 @@ impl Archive {
     /// Adds a folder with the permission bits of `mode`.
     ///
     /// # Errors
-    /// [`ArchiveError::Path`], [`ArchiveError::Twice`] where a file has that path.
+    /// [`ArchiveError::Path`], [`ArchiveError::Twice`] if a file has that path.
     pub fn folder(&mut self, path: &str, mode: u32) -> Result<(), ArchiveError> {
         self.parents(path)?;
         let entry = Entry::Folder {
@@ -113,7 +113,7 @@ impl Archive {
         out
     }
 
-    /// The archive, compressed: what becomes a ramdisk.
+    /// The archive, compressed into a ramdisk.
     ///
     /// # Errors
     /// [`ArchiveError::Compression`].
@@ -121,14 +121,14 @@ impl Archive {
         let failed = |error: std::io::Error| ArchiveError::Compression(error.to_string());
         let mut encoder = GzBuilder::new()
             .mtime(0)
-            // Unknown: what the builder runs on is nothing of the image's.
+            // Unknown, so that the builder's system does not affect the image.
             .operating_system(255)
             .write(Vec::new(), Compression::best());
         encoder.write_all(&self.to_cpio()).map_err(failed)?;
         encoder.finish().map_err(failed)
     }
 
-    /// Checks the path, and makes the folders above it.
+    /// Checks the path and creates its parent folders.
     fn parents(&mut self, path: &str) -> Result<(), ArchiveError> {
         let plain = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
         if path.len() > PATH_MAX || !path.split('/').all(plain) || path == "TRAILER!!!" {
@@ -149,7 +149,7 @@ impl Archive {
 }
 
 fn append(out: &mut Vec<u8>, inode: u32, mode: u32, links: u32, path: &str, content: &[u8]) {
-    // Both fit: checked where they were added.
+    // Both conversions succeed: the sizes were checked when the entries were added.
     let size = u32::try_from(content.len()).unwrap_or(u32::MAX);
     let name = u32::try_from(path.len() + 1).unwrap_or(u32::MAX);
     let fields = [

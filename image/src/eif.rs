@@ -1,5 +1,5 @@
-//! The file: a header, then sections, each with a head of its own. Numbers are big-endian, and a CRC-32 (ISO-HDLC) covers all
-//! but its own four bytes. It finds damage; what an attacker changes is found by the measurements.
+//! Enclave image files: a header, then sections with their own heads. Numbers are big-endian. A CRC-32 (ISO-HDLC) covers
+//! everything except its own four bytes; it detects damage, while the measurements detect changes by an attacker.
 //!
 //! Version 4 of the format that AWS publishes in its crate `aws-nitro-enclaves-image-format`, module `defs`.
 
@@ -9,22 +9,22 @@ use crate::measure::Measurements;
 
 mod read;
 
-/// What one file holds.
+/// Contents of an image file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eif {
     /// A bzImage.
     pub kernel: Vec<u8>,
-    /// What the kernel is told; the hypervisor adds its devices.
+    /// The kernel's command line; the hypervisor adds its devices.
     pub command_line: String,
-    /// The first boots, the others are the application. Unpacked over each other, in this order.
+    /// The first boots, the others are the application. Unpacked over each other in this order.
     pub ramdisks: Vec<Vec<u8>>,
     /// For people. Not measured.
     pub metadata: Metadata,
-    /// Section that [`crate::EifSigner`] made, if it was signed.
+    /// Section created by [`crate::EifSigner`], if the image is signed.
     pub signature: Option<Vec<u8>>,
 }
 
-/// What an image says of itself; `nitro-cli describe-eif` shows it.
+/// Description of an image; `nitro-cli describe-eif` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// Name of the image.
@@ -33,10 +33,10 @@ pub struct Metadata {
     /// Its version.
     #[serde(rename = "ImageVersion")]
     pub version: String,
-    /// How it was made.
+    /// How it was built.
     #[serde(rename = "BuildMetadata")]
     pub build: BuildMetadata,
-    /// Unused: no container is inside.
+    /// Unused: the image does not contain a container.
     #[serde(rename = "DockerInfo")]
     pub docker: Empty,
     /// Unused.
@@ -44,7 +44,7 @@ pub struct Metadata {
     pub custom: Empty,
 }
 
-/// How an image was made.
+/// How an image was built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildMetadata {
     /// RFC 3339: the time of the sources, not of the build.
@@ -64,20 +64,20 @@ pub struct BuildMetadata {
     pub kernel: String,
 }
 
-/// An object without members.
+/// An empty object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Empty {}
 
-/// Why bytes are no image, or an image cannot be written.
+/// Why bytes are not a valid image, or an image cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EifError {
-    /// It ends too early.
+    /// The file is truncated.
     #[error("EIF_TRUNCATED: the image ends inside {0}; copy or build it again")]
     Truncated(&'static str),
     /// A field has a value that the format does not allow.
     #[error(
-        "EIF_FIELD: {field} is {value}, which no image of version 4 has; it is no enclave image, or a damaged one"
+        "EIF_FIELD: {field} is {value}, which no image of version 4 has; it is not an enclave image, or is damaged"
     )]
     Field {
         /// Name of the field.
@@ -85,20 +85,20 @@ pub enum EifError {
         /// Its value.
         value: u64,
     },
-    /// Sections are missing, twice, or in another order.
+    /// Sections are missing, duplicated, or in the wrong order.
     #[error("EIF_SECTIONS: {0}; build the image again")]
     Sections(&'static str),
-    /// The CRC is another.
+    /// The CRC does not match.
     #[error(
         "EIF_CHECKSUM: the checksum is {found:08x}, the contents have {computed:08x}; the image is damaged: copy or build it again"
     )]
     Checksum {
-        /// What the header says.
+        /// Checksum in the header.
         found: u32,
-        /// What the contents give.
+        /// Checksum of the contents.
         computed: u32,
     },
-    /// Command line or metadata are not what they should be.
+    /// Command line or metadata are not valid text.
     #[error("EIF_TEXT: {0} cannot be read as text; build the image again")]
     Text(&'static str),
     /// Too many ramdisks.
@@ -111,9 +111,9 @@ pub(crate) const VERSION: u16 = 4;
 pub(crate) const SECTIONS_MAX: usize = 32;
 pub(crate) const HEADER: usize = 4 + 2 + 2 + 8 + 8 + 2 + 2 + 2 * 8 * SECTIONS_MAX + 4 + 4;
 pub(crate) const SECTION_HEADER: usize = 2 + 2 + 8;
-/// Kernel, command line, metadata and signature take the others.
+/// The other sections are kernel, command line, metadata and signature.
 pub const RAMDISKS_MAX: usize = SECTIONS_MAX - 4;
-/// Unless `nitro-cli run-enclave` says otherwise, which it always does.
+/// Used unless `nitro-cli run-enclave` states an amount, which it always does.
 const DEFAULT_MEMORY: u64 = 1 << 30;
 const DEFAULT_CPUS: u64 = 2;
 
@@ -127,7 +127,7 @@ pub(crate) enum Section {
 }
 
 impl Eif {
-    /// The registers that the hypervisor will report; PCR8 where the signature section can be read.
+    /// The registers that the hypervisor will report; includes PCR8 if the signature section is readable.
     pub fn measure(&self) -> Measurements {
         let mut measurements =
             Measurements::of(&self.kernel, self.command_line.as_bytes(), &self.ramdisks);
@@ -138,7 +138,7 @@ impl Eif {
         measurements
     }
 
-    /// The file.
+    /// Encodes the image.
     ///
     /// # Errors
     /// [`EifError::Ramdisks`], [`EifError::Text`].
@@ -186,12 +186,12 @@ impl Eif {
     }
 }
 
-/// With a checksum of zero.
+/// The header, with a checksum of zero.
 fn header(sections: &[(Section, &[u8])]) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER);
     header.extend_from_slice(MAGIC);
     header.extend_from_slice(&VERSION.to_be_bytes());
-    // Flags: the first is set for aarch64.
+    // Flags: the first bit means aarch64.
     header.extend_from_slice(&[0; 2]);
     header.extend_from_slice(&DEFAULT_MEMORY.to_be_bytes());
     header.extend_from_slice(&DEFAULT_CPUS.to_be_bytes());
@@ -212,7 +212,7 @@ fn header(sections: &[(Section, &[u8])]) -> Vec<u8> {
     header
 }
 
-/// Over everything but the header's last four bytes. Both slices are empty where the file is shorter.
+/// Covers everything except the header's last four bytes. Both slices are empty if the file is shorter.
 pub(crate) fn checksum(file: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(file.get(..HEADER - 4).unwrap_or_default());

@@ -1,13 +1,13 @@
-//! Enclave image files: what a Nitro hypervisor boots, and what it measures.
+//! Enclave image files, which a Nitro hypervisor boots and measures.
 //!
 //! | module | answers |
 //! | --- | --- |
-//! | [`archive`] | how files become a ramdisk whose bytes depend on nothing else |
-//! | [`eif`] | how kernel, command line, ramdisks and metadata lie in one file |
+//! | [`archive`] | how files become a ramdisk that is the same in every build |
+//! | [`eif`] | how kernel, command line, ramdisks and metadata are stored in one file |
 //! | [`measure`] | which PCRs the hypervisor will report for them |
-//! | [`signature`] | who signed PCR0, and which PCR8 that gives |
+//! | [`signature`] | who signed PCR0, and the resulting PCR8 |
 //!
-//! Pure: no clock, no randomness, no file. The same input gives the same bytes.
+//! Uses no clock, randomness or file: the same input gives the same bytes.
 #![forbid(unsafe_code)]
 
 pub mod archive;
@@ -20,7 +20,7 @@ pub use eif::{Eif, EifError, Metadata};
 pub use measure::{Digest, Measurements};
 pub use signature::{EifSigner, SignatureError};
 
-/// What the kernel is told: a panic or a reboot ends the enclave, the console is the serial port, and the processor's own
-/// random numbers count beside those of the NSM.
+/// The kernel's command line: a panic or a reboot ends the enclave, the console is the serial port, and the processor's random
+/// numbers are credited in addition to those of the NSM.
 pub const COMMAND_LINE: &str =
     "reboot=k panic=1 console=ttyS0 loglevel=4 random.trust_cpu=on nomodules";

@@ -1,4 +1,4 @@
-//! `image`: packs what was built into an enclave image, and tells what one measures. `cargo xtask image build` calls it.
+//! `image`: packs an enclave image, and prints the measurements of an existing one. `cargo xtask image build` calls it.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "it talks to a terminal")]
 
@@ -17,9 +17,9 @@ use zeroize::Zeroizing;
 enum Verb {
     /// Pack a kernel, an init and a server
     Pack(Box<Pack>),
-    /// Print what an image measures, as JSON; verifies its checksum, and its signature where there is one
+    /// Print an image's measurements as JSON; verifies its checksum, and its signature if it has one
     Describe {
-        /// The image
+        /// Enclave image
         file: PathBuf,
     },
 }
@@ -29,25 +29,25 @@ struct Pack {
     /// bzImage
     #[arg(long, value_name = "FILE")]
     kernel: PathBuf,
-    /// Its version, for the metadata
+    /// Kernel version, for the metadata
     #[arg(long, value_name = "TEXT", default_value = "unknown")]
     kernel_version: String,
-    /// Static program that becomes /init
+    /// Static program to become /init
     #[arg(long, value_name = "FILE")]
     init: PathBuf,
-    /// Static program that init starts
+    /// Static program for init to start
     #[arg(long, value_name = "FILE")]
     server: PathBuf,
     /// One argument of the server; may be given more than once
     #[arg(long = "argument", value_name = "TEXT", allow_hyphen_values = true)]
     arguments: Vec<String>,
-    /// Folder that becomes /model
+    /// Folder to become /model
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
-    /// Further file of the image, measured like everything else; may be given more than once
+    /// Additional file of the image, measured like all others; may be given more than once
     #[arg(long = "file", value_name = "PATH-INSIDE=FILE", value_parser = inside)]
     files: Vec<(String, PathBuf)>,
-    /// What the kernel is told
+    /// Command line of the kernel
     #[arg(long, value_name = "TEXT", default_value = image::COMMAND_LINE)]
     command_line: String,
     /// Version of the image, for the metadata
@@ -96,14 +96,14 @@ fn pack(options: &Pack) -> Result<()> {
     describe(&options.out)
 }
 
-/// The first ramdisk: what starts the application.
+/// The first ramdisk, which starts the application.
 fn boot(options: &Pack) -> Result<Vec<u8>> {
     let mut archive = Archive::new();
     archive.file("init", 0o755, read(&options.init)?)?;
     Ok(archive.to_ramdisk()?)
 }
 
-/// The second: a root folder of its own, and what is to run in it, in the files that AWS's init reads too.
+/// The second ramdisk: the application's root folder, and its command and environment in the files that AWS's init also reads.
 fn application(options: &Pack) -> Result<Vec<u8>> {
     let mut archive = Archive::new();
     let mut command = "/bin/enclave-server\n".to_owned();
@@ -139,11 +139,11 @@ fn inside(text: &str) -> Result<(String, PathBuf), String> {
     parts.ok_or_else(|| "write /PATH/INSIDE=FILE".to_owned())
 }
 
-/// Plain files of the folder and of the folders in it; the server compares each with its list.
+/// Adds the files of the folder and its subfolders; the server compares each with its list.
 fn add_model(archive: &mut Archive, folder: &Path, inside: &str, depth: u8) -> Result<()> {
     ensure!(
         depth < MODEL_DEPTH,
-        "{} has folders in folders in folders, which is no model",
+        "{} is nested too deeply for a model",
         folder.display()
     );
     archive.folder(inside, 0o755)?;
@@ -158,7 +158,7 @@ fn add_model(archive: &mut Archive, folder: &Path, inside: &str, depth: u8) -> R
         if name.starts_with('.') {
             continue;
         }
-        // Links are followed: models come as folders of them.
+        // Links are followed, because model caches are folders of links.
         let path = entry.path();
         let kind =
             fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -174,7 +174,7 @@ fn add_model(archive: &mut Archive, folder: &Path, inside: &str, depth: u8) -> R
     Ok(())
 }
 
-/// A model has its weights, and a folder for each module.
+/// A model consists of its weights and one folder per module.
 const MODEL_DEPTH: u8 = 3;
 
 fn metadata(options: &Pack) -> Metadata {

@@ -1,4 +1,4 @@
-//! What the hypervisor measures of an image, as AWS documents it ("Cryptographic attestation", where the PCRs are listed).
+//! The hypervisor's measurements of an image, as documented by AWS ("Cryptographic attestation", in the list of PCRs).
 //!
 //! | PCR | over |
 //! | --- | --- |
@@ -7,8 +7,8 @@
 //! | 2 | the other ramdisks |
 //! | 8 | the certificate that the image was signed with, DER |
 //!
-//! Each is a register of zeros, extended once: SHA-384(48 zero bytes ‖ SHA-384(contents)). Section headers and metadata are
-//! not measured.
+//! Each is a register of zeros that is extended once: SHA-384(48 zero bytes ‖ SHA-384(contents)). Section headers and metadata
+//! are not measured.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha384};
@@ -21,7 +21,7 @@ impl Digest {
     /// Bytes of SHA-384.
     pub const SIZE: usize = 48;
 
-    /// A register that was extended once, by `contents`.
+    /// A register extended once with `contents`.
     pub fn of(contents: &[&[u8]]) -> Self {
         let mut hash = Sha384::new();
         for part in contents {
@@ -63,19 +63,19 @@ pub struct Measurements {
     /// Kernel, command line and all ramdisks: the image.
     #[serde(rename = "0")]
     pub pcr0: Digest,
-    /// Kernel, command line and first ramdisk: what boots.
+    /// Kernel, command line and first ramdisk: the boot environment.
     #[serde(rename = "1")]
     pub pcr1: Digest,
     /// The other ramdisks: the application.
     #[serde(rename = "2")]
     pub pcr2: Digest,
-    /// The signer's certificate, where there is one.
+    /// The signer's certificate, if the image is signed.
     #[serde(rename = "8", skip_serializing_if = "Option::is_none")]
     pub pcr8: Option<Digest>,
 }
 
 impl Measurements {
-    /// Measures the parts of an image that nobody signed.
+    /// Measures the parts of an unsigned image.
     pub fn of(kernel: &[u8], command_line: &[u8], ramdisks: &[Vec<u8>]) -> Self {
         let boot = [kernel, command_line];
         let (first, rest) = ramdisks.split_at(ramdisks.len().min(1));
@@ -97,7 +97,7 @@ mod tests {
 
     /// Computed with Python's hashlib.
     #[test]
-    fn registers_are_what_another_implementation_says() {
+    fn registers_agree_with_another_implementation() {
         let measured = Measurements::of(
             b"kernel",
             b"console=ttyS0",
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_without_an_application_has_the_register_of_nothing() {
+    fn an_image_without_an_application_measures_empty_contents() {
         let measured = Measurements::of(b"k", b"c", &[b"boot".to_vec()]);
         assert_eq!(measured.pcr2, Digest::of(&[]));
         assert_eq!(measured.pcr0, measured.pcr1);

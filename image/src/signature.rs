@@ -1,7 +1,7 @@
-//! A signed image: a COSE_Sign1 (RFC 9052 §4.2, untagged, ES384) over PCR0, beside the certificate of its key. The hypervisor
-//! verifies it before it boots, and reports the certificate as PCR8.
+//! A signed image: a COSE_Sign1 (RFC 9052 §4.2, untagged, ES384) over PCR0, together with the certificate of its key. The
+//! hypervisor verifies it before booting, and reports the certificate as PCR8.
 //!
-//! Byte strings are arrays of numbers in this CBOR: so AWS's writer makes them, and the hypervisor reads nothing else.
+//! In this CBOR, byte strings are arrays of numbers: AWS's tool writes them this way, and the hypervisor accepts no other form.
 
 use p384::ecdsa::signature::{Signer as _, Verifier as _};
 use p384::ecdsa::{Signature, SigningKey, VerifyingKey};
@@ -10,13 +10,13 @@ use x509_cert::der::{DecodePem, Encode};
 
 use crate::measure::Digest;
 
-/// A key, and the certificate that names it. Holds a secret: no `Debug`, no `Clone`.
+/// A private key and its certificate. Holds a secret, so it has no `Debug` and no `Clone`.
 pub struct EifSigner {
     key: SigningKey,
     pem: Vec<u8>,
 }
 
-/// Why an image was not signed, or a signature is not one.
+/// Why an image was not signed, or a signature is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignatureError {
@@ -30,7 +30,7 @@ pub enum SignatureError {
         "SIGN_CERTIFICATE: the certificate cannot be read; it has to be one X.509 certificate with a P-384 key, in PEM"
     )]
     Certificate,
-    /// They do not belong together.
+    /// Key and certificate do not match.
     #[error(
         "SIGN_KEY_OTHER: the certificate is of another key; give --certificate the one of --sign-key"
     )]
@@ -38,7 +38,7 @@ pub enum SignatureError {
     /// The section is malformed.
     #[error("SIGNATURE_SECTION: the signature section cannot be read; sign the image again")]
     Section,
-    /// It is over another image, or by another key.
+    /// The signature is over another image, or by another key.
     #[error(
         "SIGNATURE_INVALID: the signature is not over this image by the key of its certificate; do not run it"
     )]
@@ -88,7 +88,7 @@ impl EifSigner {
     }
 }
 
-/// Verifies that the section is a signature over `pcr0`, and gives PCR8.
+/// Verifies that the section is a signature over `pcr0`; returns PCR8.
 ///
 /// # Errors
 /// [`SignatureError`].
@@ -97,7 +97,7 @@ pub fn verify(section: &[u8], pcr0: &Digest) -> Result<Digest, SignatureError> {
     let certificate = parse(&pem)?;
     let key = key_of(&certificate)?;
     let payload = payload(pcr0);
-    // Everything but the signature is known, so the envelope is compared, not parsed.
+    // Everything except the signature is known, so the envelope is compared instead of parsed.
     let head = [
         &[0x84][..],
         &bytes(&PROTECTED),
@@ -115,7 +115,7 @@ pub fn verify(section: &[u8], pcr0: &Digest) -> Result<Digest, SignatureError> {
     fingerprint(&certificate)
 }
 
-/// PCR8 of an image with this section; says nothing of the signature.
+/// Returns PCR8 of an image with this section, without verifying the signature.
 ///
 /// # Errors
 /// [`SignatureError`].
@@ -132,7 +132,7 @@ fn fingerprint(certificate: &Certificate) -> Result<Digest, SignatureError> {
 
 /// {1: -35}, ES384 (RFC 9053 §2.1).
 const PROTECTED: [u8; 4] = [0xa1, 0x01, 0x38, 0x22];
-/// Larger than any certificate and envelope.
+/// Upper bound on a certificate and envelope.
 const SECTION_MAX: usize = 64 * 1024;
 
 fn parse(pem: &[u8]) -> Result<Certificate, SignatureError> {
@@ -201,7 +201,7 @@ fn numbers(value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Certificate (PEM) and envelope out of a section.
+/// Splits a section into certificate (PEM) and envelope.
 fn split(section: &[u8]) -> Result<(Vec<u8>, Vec<u8>), SignatureError> {
     let read = || -> Option<(Vec<u8>, Vec<u8>)> {
         let rest = (section.len() <= SECTION_MAX).then_some(section)?;
@@ -217,7 +217,7 @@ fn split(section: &[u8]) -> Result<(Vec<u8>, Vec<u8>), SignatureError> {
 
 fn take_numbers(from: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let (length, mut rest) = take_head(4, from)?;
-    // Each takes a byte or two, so that what is allocated was sent.
+    // Each number takes at least one byte, so the allocation is bounded by the input.
     let mut out = Vec::with_capacity(length.min(rest.len()));
     for _ in 0..length {
         let (number, after) = take_head(0, rest)?;

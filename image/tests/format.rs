@@ -1,4 +1,4 @@
-//! The writer against the reader, the reader against damage, and signatures over both.
+//! Tests the writer with the reader, the reader with damaged images, and signatures.
 #![allow(clippy::unwrap_used)]
 
 use base64ct::{Base64, Encoding};
@@ -50,7 +50,7 @@ proptest! {
         let image = sample(kernel, command_line, ramdisks);
         let file = image.to_bytes().unwrap();
         prop_assert_eq!(Eif::parse(&file).unwrap(), image.clone());
-        // A second one is the same.
+        // A second encoding is identical.
         prop_assert_eq!(image.to_bytes().unwrap(), file);
     }
 
@@ -74,8 +74,8 @@ fn every_changed_bit_and_every_cut_is_refused() {
     }
 }
 
-/// As one who repairs the checksum would.
-fn repaired(mut file: Vec<u8>) -> Vec<u8> {
+/// Corrects the checksum of a changed file.
+fn repair_checksum(mut file: Vec<u8>) -> Vec<u8> {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&file[..HEADER - 4]);
     crc.update(&file[HEADER..]);
@@ -96,10 +96,10 @@ fn a_repaired_checksum_hides_no_change() {
     for at in (0..HEADER - 4).chain(HEADER..file.len()) {
         let mut changed = file.clone();
         changed[at] ^= 1;
-        match Eif::parse(&repaired(changed)) {
+        match Eif::parse(&repair_checksum(changed)) {
             Err(_) => refused += 1,
             Ok(other) if other.measure() != image.measure() => measured_otherwise += 1,
-            // What is not measured: metadata, and the header's two recommendations and unused field.
+            // Not measured: metadata, and the header's two recommendations and unused field.
             Ok(other) => assert!(
                 other.metadata != image.metadata
                     || (8..24).contains(&at)
@@ -119,9 +119,9 @@ fn forged_sizes_and_sections_are_refused() {
     let change = |at: usize, bytes: &[u8]| {
         let mut changed = file.clone();
         changed[at..at + bytes.len()].copy_from_slice(bytes);
-        Eif::parse(&repaired(changed)).unwrap_err()
+        Eif::parse(&repair_checksum(changed)).unwrap_err()
     };
-    // The size of the kernel, in the table, in its head, and in both.
+    // The kernel's size in the table, in the section's head, and in both.
     assert!(matches!(change(284, &[0xff; 8]), EifError::Field { .. }));
     assert!(matches!(
         change(HEADER + 4, &[0xff; 8]),
@@ -131,7 +131,7 @@ fn forged_sizes_and_sections_are_refused() {
     both[284..292].copy_from_slice(&[0xff; 8]);
     both[HEADER + 4..HEADER + 12].copy_from_slice(&[0xff; 8]);
     assert_eq!(
-        Eif::parse(&repaired(both)),
+        Eif::parse(&repair_checksum(both)),
         Err(EifError::Truncated("a section"))
     );
     assert!(matches!(
@@ -143,7 +143,7 @@ fn forged_sizes_and_sections_are_refused() {
     assert!(matches!(change(26, &[0, 4]), EifError::Sections(_)));
     let longer = [&file[..], b"x"].concat();
     assert!(matches!(
-        Eif::parse(&repaired(longer)),
+        Eif::parse(&repair_checksum(longer)),
         Err(EifError::Sections(_))
     ));
 }
@@ -156,7 +156,7 @@ fn an_image_has_ramdisks_but_not_too_many() {
     }
 }
 
-/// A certificate of the key, made by the forge, and the key as OpenSSL writes it.
+/// A certificate of the key, created by the forge, and the key in OpenSSL's form.
 fn credentials(seed: u8) -> (String, String) {
     let key = SigningKey::from_slice(&[seed; 48]).unwrap();
     let spki = forge::der::ec_public_key(
@@ -182,7 +182,7 @@ fn credentials(seed: u8) -> (String, String) {
     (private.to_string(), pem("CERTIFICATE", &certificate))
 }
 
-/// Self-signed, with what RFC 5280 §4.1 asks for and nothing else.
+/// A self-signed certificate with only the fields that RFC 5280 §4.1 requires.
 fn certificate(spki: &[u8], key: &SigningKey) -> Vec<u8> {
     use forge::der::{COMMON_NAME, ECDSA_SHA384, bit_string, integer, name, sequence, time};
     let subject = name(&[(COMMON_NAME, "signer of images")]);
@@ -231,7 +231,7 @@ fn a_signature_is_over_one_image_and_gives_pcr8() {
         let mut changed = section.clone();
         changed[at] ^= 1;
         assert!(signature::verify(&section[..at], &pcr0).is_err());
-        // PEM writes one certificate in more than one way; any other certificate gives another PCR8.
+        // PEM has several encodings of one certificate; any other certificate gives another PCR8.
         let same = signature::verify(&changed, &pcr0) == Ok(pcr8);
         assert!(!same || pem.contains(&at), "byte {at}");
     }

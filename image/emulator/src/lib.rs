@@ -1,7 +1,7 @@
-//! An emulated Nitro machine: QEMU's `nitro-enclave` machine boots an enclave image, measures it, and gives it `/dev/nsm`;
-//! vhost-device-vsock gives it AF_VSOCK, which a parent reaches through a Unix socket.
+//! An emulated Nitro machine: QEMU's `nitro-enclave` machine boots an enclave image, measures it and provides `/dev/nsm`;
+//! vhost-device-vsock provides AF_VSOCK, which a parent reaches through a Unix socket.
 //!
-//! What differs from AWS: documents are not signed, nothing is isolated from the host, and the guest's parent is CID 2.
+//! Differences from AWS: documents are not signed, nothing is isolated from the host, and the guest's parent is CID 2.
 #![forbid(unsafe_code)]
 
 use std::io::Read;
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
-/// The programs that make up the machine; `cargo xtask image emulator` builds them.
+/// Paths of the machine's programs; `cargo xtask image emulator` builds them.
 pub struct Parts {
     folder: PathBuf,
 }
 
 impl Parts {
-    /// The parts in `$CLEARSEAL_ENCLAVE_PARTS`, else in the user's cache folder.
+    /// Finds the programs in `$CLEARSEAL_ENCLAVE_PARTS`, or else in the user's cache folder.
     ///
     /// # Errors
-    /// A part is missing; the error names it, and the command that builds it.
+    /// If a program is missing; the error names it, and the command that builds it.
     pub fn find() -> Result<Self> {
         let folder = match std::env::var_os("CLEARSEAL_ENCLAVE_PARTS") {
             Some(folder) => PathBuf::from(folder),
@@ -42,16 +42,16 @@ impl Parts {
 pub struct Machine {
     qemu: Child,
     vsock: Child,
-    // Holds the socket between both.
+    // Contains the socket between both programs.
     _folder: TempDir,
 }
 
 impl Machine {
-    /// Boots `image` with `mebibytes` of memory; its ports are reached through the Unix socket `socket`, which is made.
-    /// Returns the machine and its console.
+    /// Boots `image` with `mebibytes` MiB of memory, and creates the Unix socket `socket` for its ports. Returns the machine and
+    /// its console.
     ///
     /// # Errors
-    /// A program cannot be started, or makes no socket within ten seconds.
+    /// If a program cannot be started, or creates no socket within ten seconds.
     pub fn boot(
         parts: &Parts,
         image: &Path,
@@ -124,10 +124,10 @@ impl Machine {
         Ok((machine, console))
     }
 
-    /// How it ended, if it did.
+    /// Its exit status, if it has ended.
     ///
     /// # Errors
-    /// The process cannot be asked.
+    /// If the process status cannot be read.
     pub fn ended(&mut self) -> std::io::Result<Option<ExitStatus>> {
         self.qemu.try_wait()
     }
@@ -140,7 +140,7 @@ impl Drop for Machine {
     }
 }
 
-/// Passes a machine's console on until it ends.
+/// Copies a machine's console to `to` until it ends.
 pub fn copy_console(mut console: impl Read, mut to: impl std::io::Write) {
     let mut block = [0; 4096];
     while let Ok(count @ 1..) = console.read(&mut block) {
@@ -153,12 +153,12 @@ pub fn copy_console(mut console: impl Read, mut to: impl std::io::Write) {
 
 const QEMU: &str = "qemu-system-x86_64";
 const VSOCK: &str = "vhost-device-vsock";
-/// The second is not used to boot an image, but QEMU complains on the console where it is missing.
+/// The second is not needed to boot an image, but without it QEMU prints a warning on the console.
 const FIRMWARE: [&str; 2] = ["qboot.rom", "linuxboot_dma.bin"];
-/// The identity that documents carry; of the form that AWS gives (`i-…-enc…`), and of no instance.
+/// The id in documents: in AWS's form (`i-…-enc…`), but not of a real instance.
 const MACHINE: &str = "nitro-enclave,vsock=vsock,id=i-0123456789abcdef0-enc0123456789abcdef";
 const GUEST_CID: u32 = 4;
-/// Bytes that a Unix socket's path can have, with the zero at its end (unix(7)).
+/// Longest path of a Unix socket, including the terminating zero (unix(7)).
 const MAX_SOCKET_PATH: usize = 107;
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(10);
@@ -185,7 +185,7 @@ fn wait_for(socket: &Path, maker: &mut Child) -> Result<()> {
 }
 
 fn end(child: &mut Child) {
-    // It may have ended already, and then there is nothing to do.
+    // Fails if it has ended already, which is fine.
     drop(child.kill());
     drop(child.wait());
 }

@@ -1,4 +1,4 @@
-//! `enclave-emulator`: boots one image, prints its console, and ends with it, with its own standard input, or by a signal.
+//! `enclave-emulator`: boots an image, prints its console, and ends with the image, with its own standard input, or on a signal.
 #![forbid(unsafe_code)]
 
 use std::io::Read;
@@ -15,19 +15,19 @@ use signal_hook::iterator::Signals;
 
 /// Boot an enclave image in an emulated Nitro machine
 ///
-/// Documents of the emulated NSM are not signed, and nothing is isolated: it shows that an image boots, and protects nothing.
+/// Documents of the emulated NSM are not signed, and nothing is isolated: use it to test that an image boots, not for protection
 #[derive(Parser)]
 #[command(name = "enclave-emulator", version, max_term_width = 100)]
 struct Arguments {
-    /// The image
+    /// Enclave image
     image: PathBuf,
-    /// Unix socket to make, through which the parent reaches the enclave: `host-proxy --enclave hybrid:SOCKET:5005`
+    /// Unix socket to create, through which the parent reaches the enclave: `host-proxy --enclave hybrid:SOCKET:5005`
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
-    /// Memory in MiB; unpacked ramdisks count too
+    /// Memory in MiB, including unpacked ramdisks
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(128..=16_384))]
     memory: u32,
-    /// End when standard input does: for programs that start this one
+    /// End when standard input ends, for programs that start this one
     #[arg(long)]
     end_with_input: bool,
 }
@@ -49,7 +49,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     let signalled = send.clone();
     std::thread::spawn(move || {
         if signals.forever().next().is_some() {
-            // Its receiver is gone only where this program ends anyway.
+            // The receiver is gone only while this program ends.
             signalled.send(()).ok();
         }
     });
@@ -77,9 +77,9 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     };
     drop(machine);
-    // The console ends with the machine, and what it said last is worth reading.
+    // The console ends with the machine; wait for its last output.
     drop(copy.join());
-    // Otherwise the next machine is refused the name.
+    // Otherwise the next machine could not use the name.
     match std::fs::remove_file(&arguments.socket) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             eprintln!("cannot remove {}: {error}", arguments.socket.display());

@@ -1,5 +1,5 @@
-//! Random bytes of the NSM, mixed into the kernel's pool before the server makes a key. What is mixed in can only help: the
-//! kernel counts it as nothing, and credits the processor's generator and its own reads of the NSM.
+//! Mixes random bytes of the NSM into the kernel's pool before the server generates a key. This can only help: the kernel does
+//! not credit them as entropy; it credits the processor's generator and its own reads of the NSM.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -7,11 +7,11 @@ use std::io::Write;
 use aws_nitro_enclaves_nsm_api::api::{Request, Response};
 use aws_nitro_enclaves_nsm_api::driver::{nsm_exit, nsm_init, nsm_process_request};
 
-/// Each answer has up to 256 bytes.
+/// Number of requests; each returns up to 256 bytes.
 const ANSWERS: usize = 4;
 
-/// Mixes in, and tells how many bytes.
-pub(crate) fn stir() -> Result<usize, String> {
+/// Mixes in random bytes; returns their number.
+pub(crate) fn mix_in() -> Result<usize, String> {
     let mut pool = OpenOptions::new()
         .write(true)
         .open("/dev/urandom")

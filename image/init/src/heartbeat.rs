@@ -1,5 +1,5 @@
-//! AWS's parent waits for one byte on CID 3, port 9000, before it calls an enclave started; it sends the same byte back.
-//! Elsewhere nothing listens there, and nothing waits for it.
+//! AWS's parent waits for one byte on CID 3, port 9000, before it reports an enclave as started, and sends the same byte back.
+//! Elsewhere nothing listens there or waits for it.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -14,7 +14,7 @@ const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Sends it beside everything else: a parent that is not there must not delay the server.
+/// Sends it in another thread: a missing parent must not delay the server.
 pub(crate) fn send() {
     thread::spawn(|| {
         for _ in 0..ATTEMPTS {

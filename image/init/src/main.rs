@@ -1,11 +1,8 @@
-//! Process 1 of an enclave. Mounts what the server needs, brings up the loopback, stirs the kernel's random numbers with the
-//! NSM's, tells AWS's parent that the enclave is up, runs one program, and ends the enclave with it. There is no shell, and
-//! nothing is read but two files of the measured image: `/cmd` and `/env`, one item a line.
+//! Process 1 of an enclave. Mounts the server's file systems, sets up the loopback interface, mixes random numbers of the NSM
+//! into the kernel's pool, tells AWS's parent that the enclave is up, runs one program, and ends the enclave with it. There is no
+//! shell, and the only input is two files of the measured image: `/cmd` and `/env`, with one item per line.
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::print_stdout,
-    reason = "the console is the only place to say anything"
-)]
+#![allow(clippy::print_stdout, reason = "the console is the only output")]
 
 mod entropy;
 mod heartbeat;
@@ -15,8 +12,8 @@ mod program;
 
 use std::time::Duration;
 
-/// The console's driver writes what was said before the machine goes.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Time for the console's driver to write its output before the machine stops.
+const CONSOLE_FLUSH: Duration = Duration::from_millis(200);
 
 fn main() {
     if rustix::process::getpid() != rustix::process::Pid::INIT {
@@ -27,8 +24,8 @@ fn main() {
         Ok(status) => println!("init: the server ended: {status}"),
         Err(error) => println!("init: {error}"),
     }
-    std::thread::sleep(LAST_WORDS);
-    // A hypervisor that restarts an enclave ends it.
+    std::thread::sleep(CONSOLE_FLUSH);
+    // A hypervisor that is asked to restart an enclave ends it.
     if let Err(error) = rustix::system::reboot(rustix::system::RebootCommand::Restart) {
         println!("init: the enclave does not end: {error}");
     }
@@ -39,12 +36,12 @@ fn run() -> Result<String, InitError> {
     mounts::early()?;
     let program = program::Program::read()?;
     mounts::enter()?;
-    // Without a loopback or an NSM the server says itself what it lacks.
+    // Without a loopback interface or NSM, the server itself reports what is missing.
     match network::loopback() {
         Ok(()) => println!("init: loopback up"),
         Err(error) => println!("init: no loopback: {error}"),
     }
-    match entropy::stir() {
+    match entropy::mix_in() {
         Ok(bytes) => println!("init: {bytes} random bytes of the NSM mixed in"),
         Err(error) => println!("init: no random bytes of the NSM: {error}"),
     }

@@ -1,4 +1,4 @@
-//! File systems of the enclave. All of them are memory.
+//! File systems of the enclave, all of them in memory.
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::{MountFlags, mount};
@@ -8,9 +8,9 @@ use crate::InitError;
 /// The application's root, in the second ramdisk.
 const ROOT: &str = "/rootfs";
 
-/// Devices, and the console as standard input, output and error.
+/// Mounts devices, and makes the console standard input, output and error.
 pub(crate) fn early() -> Result<(), InitError> {
-    // The kernel's own first ramdisk has the folder.
+    // The kernel's built-in ramdisk contains the folder.
     mount("dev", "/dev", "devtmpfs", MountFlags::NOSUID, None)
         .map_err(InitError::step("mount /dev"))?;
     let console = open("/dev/console", OFlags::RDWR, Mode::empty())
@@ -21,7 +21,7 @@ pub(crate) fn early() -> Result<(), InitError> {
         .map_err(InitError::step("use the console"))
 }
 
-/// Makes the application's folder the root, with file systems of its own.
+/// Makes the application's folder the root, and mounts its file systems.
 pub(crate) fn enter() -> Result<(), InitError> {
     let plain = MountFlags::NOSUID | MountFlags::NOEXEC;
     for (source, target, kind, flags) in [

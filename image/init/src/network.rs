@@ -1,11 +1,12 @@
-//! The loopback, the only network there is: one rtnetlink message (rtnetlink(7)) sets the flag "up" of interface 1.
+//! Sets up the loopback interface, the only network, with one rtnetlink message (rtnetlink(7)): it sets the flag "up" of
+//! interface 1.
 
 use std::io;
 
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, recv, sendto, socket};
 
-/// Sets the loopback up.
+/// Sets the loopback interface up.
 pub(crate) fn loopback() -> io::Result<()> {
     let socket = socket(AddressFamily::NETLINK, SocketType::RAW, ROUTE)?;
     sendto(
@@ -44,7 +45,7 @@ fn request() -> Vec<u8> {
     message
 }
 
-/// NLMSG_ERROR with the number 0 is the kernel's yes.
+/// NLMSG_ERROR with the number 0 is the kernel's acknowledgement.
 fn read(answer: &[u8]) -> io::Result<()> {
     let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok());
     let number = answer

@@ -1,4 +1,4 @@
-//! The one program that an enclave is for.
+//! The program that the enclave runs.
 
 use std::fs;
 use std::process::Command;
@@ -14,7 +14,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Reads `/cmd` and `/env`, while the ramdisks are still the root.
+    /// Reads `/cmd` and `/env` while the ramdisks are still the root.
     pub(crate) fn read() -> Result<Self, InitError> {
         let command =
             fs::read_to_string("/cmd").map_err(|_| InitError::Image("/cmd is missing"))?;
@@ -44,7 +44,7 @@ impl Program {
         })
     }
 
-    /// Runs it to its end, and collects every other process that ends meanwhile.
+    /// Runs it until it ends, and reaps every other process that ends meanwhile.
     pub(crate) fn run(self) -> Result<String, InitError> {
         let (program, arguments) = self
             .command

@@ -1,7 +1,7 @@
-//! Runs in an emulated enclave in the server's place. Asks the module everything that the server asks, and what it must
-//! refuse; prints each answer as a line `probe {"question": …, "answer": …}`; then serves unsigned evidence, and an answer that
-//! is larger than one write over vsock may be; and sends back on another port what it gets, for the benchmark `sockets`. Only
-//! tests and that benchmark run it: `image/emulator/tests`.
+//! Runs in an emulated enclave instead of the server, for the tests in `image/emulator/tests` and the benchmark `sockets`. Sends
+//! the module all requests of the server, and requests that it must refuse; prints each answer as a line `probe {"question": …,
+//! "answer": …}`; then serves unsigned evidence, and an answer larger than one write over vsock; and echoes payloads on another
+//! port for the benchmark.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "the console is its report")]
 
@@ -53,7 +53,7 @@ fn say(question: &str, answer: &Value) {
     );
 }
 
-/// A register that nobody has locked takes a measurement, once the device is there.
+/// A register that is not locked accepts a measurement, once the device exists.
 fn before_the_server_opens_it() {
     let device = nsm_init();
     say("device", &json!(device >= 0));
@@ -82,7 +82,7 @@ fn before_the_server_opens_it() {
     nsm_exit(device);
 }
 
-/// Through the server's own code.
+/// Asks through the server's own code.
 fn as_the_server_asks(nsm: &DeviceNsm) {
     let pcrs: serde_json::Map<_, _> = nsm
         .pcrs()
@@ -115,7 +115,7 @@ fn as_the_server_asks(nsm: &DeviceNsm) {
         };
         say(question, &answer);
     }
-    // The document's time: it cannot be read, since nobody signed it.
+    // The document's time: it cannot be verified, because the document is unsigned.
     say(
         "time",
         &nsm.time()
@@ -123,7 +123,7 @@ fn as_the_server_asks(nsm: &DeviceNsm) {
     );
 }
 
-/// What runs here later can write into no register.
+/// Programs that run later cannot write to any register.
 fn after_the_server_opened_it() {
     let device = nsm_init();
     let refused = (0..32).filter(|&index| {
@@ -138,7 +138,7 @@ fn after_the_server_opened_it() {
     nsm_exit(device);
 }
 
-/// An answer of the module, as far as a test can know it.
+/// An answer of the module, limited to what a test can predict.
 fn raw(device: i32, request: Request) -> Value {
     match nsm_process_request(device, request) {
         Response::Error(code) => json!(format!("{code:?}")),
@@ -179,23 +179,23 @@ fn serve(nsm: DeviceNsm) -> std::io::Result<()> {
                 .route("/v1/attestation", get(evidence))
                 .route("/large", get(|| async { vec![b'x'; LARGE] }))
                 .with_state(Arc::new(nsm));
-            let echo = Listener::bind(&ListenAddress::Vsock(5006), 4)
+            let listener = Listener::bind(&ListenAddress::Vsock(5006), 4)
                 .await
                 .map_err(std::io::Error::other)?;
-            tokio::spawn(send_back(echo));
+            tokio::spawn(echo(listener));
             say("serving", &json!(true));
             axum::serve(listener, router).await
         })
 }
 
-/// Many times what one write over vsock can carry without stalling.
+/// Much larger than one write over vsock can carry without stalling.
 const LARGE: usize = 1 << 20;
 
-/// Longest payload that is sent back.
+/// Longest payload that is echoed.
 const ECHO_MAX: u64 = 1 << 20;
 
-/// Sends back each payload, which comes after its length in eight little-endian bytes.
-async fn send_back(mut listener: Listener) {
+/// Echoes each payload, which follows its length in eight little-endian bytes.
+async fn echo(mut listener: Listener) {
     loop {
         let (mut stream, _) = listener.accept().await;
         tokio::spawn(async move {
@@ -213,7 +213,7 @@ async fn send_back(mut listener: Listener) {
     }
 }
 
-/// Evidence without a manifest of any meaning: its document is refused before anybody looks at that.
+/// Evidence with a meaningless manifest: its document is refused before the manifest is read.
 async fn evidence(
     State(nsm): State<Arc<DeviceNsm>>,
     Query(Parameters { nonce }): Query<Parameters>,

@@ -1,4 +1,4 @@
-//! Reading an image that somebody else may have written.
+//! Parses untrusted images.
 
 use super::{
     Eif, EifError, HEADER, MAGIC, Metadata, SECTION_HEADER, SECTIONS_MAX, Section, VERSION,
@@ -58,7 +58,7 @@ pub(super) fn parse(file: &[u8]) -> Result<Eif, EifError> {
                 value: stated,
             });
         }
-        // What does not fit into memory is longer than the file.
+        // A size that does not fit into `usize` exceeds the file.
         let length = usize::try_from(size).map_err(|_| EifError::Truncated("a section"))?;
         parts.add(kind, body.take(length, "a section")?)?;
         at = at

@@ -1,8 +1,8 @@
-//! One changed bit of an image: found by its checksum, or by its measurements.
+//! One changed bit of an image: detected by its checksum or by its measurements.
 
 use image::Eif;
 
-use crate::support::{Booted, Client, Proxy, complaint, image as built, measurements};
+use crate::support::{Booted, Client, Proxy, image as built, measurements, stderr_of};
 
 #[test]
 fn a_damaged_image_does_not_boot() {
@@ -16,11 +16,11 @@ fn a_damaged_image_does_not_boot() {
         Err(image::EifError::Checksum { .. })
     ));
     std::fs::write(&path, &file).unwrap();
-    let said = Booted::boot(&path).ends();
-    assert!(!said.contains("init:"), "{said}");
+    let console = Booted::boot(&path).wait_for_end();
+    assert!(!console.contains("init:"), "{console}");
 }
 
-/// Its author corrects the checksum, and everything else works: only the measurements tell.
+/// The checksum was corrected and everything else works: only the measurements differ.
 #[test]
 fn an_altered_image_boots_and_is_refused_by_its_measurements() {
     let folder = tempfile::tempdir().unwrap();
@@ -35,20 +35,20 @@ fn an_altered_image_boots_and_is_refused_by_its_measurements() {
     std::fs::write(&path, altered.to_bytes().unwrap()).unwrap();
 
     let machine = Booted::boot(&path);
-    machine.says("\"ready\"");
+    machine.wait_for_output("\"ready\"");
     let (proxy, client) = (Proxy::start(&machine.address()), Client::new());
-    proxy.ready();
+    proxy.wait_until_ready();
     let refused = client
         .embed(&proxy.url(), &proxy.policy(&released), "never sent")
         .wait_with_output()
         .unwrap();
     assert!(!refused.status.success() && refused.stdout.is_empty());
     assert!(
-        complaint(&refused).contains("PCR_MISMATCH"),
+        stderr_of(&refused).contains("PCR_MISMATCH"),
         "{}",
-        complaint(&refused)
+        stderr_of(&refused)
     );
-    // It serves, and says truly what it is.
+    // It serves requests, and reports its own measurements.
     let verified = client.file("altered.json", proxy.policy(&other).to_string().as_bytes());
     let (_, evidence) = proxy.get("/v1/attestation?nonce=BwcHBwcHBwcHBwcHBwcHBw");
     let evidence = client.file("evidence.cbor", &evidence);
@@ -62,5 +62,5 @@ fn an_altered_image_boots_and_is_refused_by_its_measurements() {
         &"07".repeat(16),
         "--accept-simulated",
     ]);
-    assert!(output.status.success(), "{}", complaint(&output));
+    assert!(output.status.success(), "{}", stderr_of(&output));
 }

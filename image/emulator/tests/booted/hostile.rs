@@ -1,4 +1,4 @@
-//! A parent that stalls, floods, and closes half-way.
+//! A parent that stalls, floods, and closes connections early.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,13 +6,13 @@ use std::os::unix::net::UnixStream;
 use crate::support::{Booted, Proxy, image};
 
 #[test]
-fn a_hostile_parent_costs_others_nothing() {
+fn a_hostile_parent_does_not_affect_others() {
     let machine = Booted::boot(&image("sign"));
-    machine.says("\"ready\"");
+    machine.wait_for_output("\"ready\"");
     let proxy = Proxy::start(&machine.address());
-    proxy.ready();
+    proxy.wait_until_ready();
 
-    // Connections that say nothing, and some that stop in the middle of a head or a body.
+    // Connections that send nothing, and some that stop in the middle of a head or a body.
     let stalled: Vec<UnixStream> = [
         &b""[..],
         b"GET /readyz HT",
@@ -29,7 +29,7 @@ fn a_hostile_parent_costs_others_nothing() {
     .collect();
     answers(&proxy);
 
-    // A flood of what is no HTTP: the enclave hangs up, and does not read on for ever.
+    // A flood of bytes that are not HTTP: the enclave closes the connection instead of reading on.
     let mut flood = machine.connect();
     let block = [0xff; 16 << 10];
     let sent = (0..4096)
@@ -38,7 +38,7 @@ fn a_hostile_parent_costs_others_nothing() {
     assert!(sent < 4096, "64 MiB of noise were read");
     answers(&proxy);
 
-    // A request whose sender is gone before the answer, many times over.
+    // Requests whose sender disconnects before the answer.
     for _ in 0..40 {
         let mut stream = machine.connect();
         stream

@@ -1,6 +1,6 @@
-//! Enclave images, booted: what the NSM answers, what leaves through vsock, and what a client makes of it.
+//! Booted enclave images: the NSM's answers, the traffic over vsock, and a client's view.
 //!
-//! `cargo xtask test --only emulator` builds the images and the programs, and says where they are.
+//! `cargo xtask test --only emulator` builds the images and programs, and passes their paths.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,24 +1,24 @@
-//! The emulated module: every call, every limit, and documents that nobody signed.
+//! The emulated module: every call, every limit, and unsigned documents.
 
 use std::io::{Read as _, Write as _};
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use serde_json::{Value, json};
 
-use crate::support::{Booted, Client, Proxy, complaint, image, measurements};
+use crate::support::{Booted, Client, Proxy, image, measurements, stderr_of};
 
 #[test]
 fn every_call_of_the_module_is_answered_as_documented_and_its_documents_are_refused() {
     let machine = Booted::boot(&image("probe"));
-    let said = machine.says(r#""question":"serving""#);
-    every_call(&said);
+    let console = machine.wait_for_output(r#""question":"serving""#);
+    every_call(&console);
     large_answers_arrive(&machine);
     large_payloads_come_back(&machine);
     unsigned_documents_are_refused(&machine);
 }
 
-fn every_call(said: &str) {
-    let answers: Vec<Value> = said
+fn every_call(console: &str) {
+    let answers: Vec<Value> = console
         .lines()
         .filter_map(|line| line.trim().strip_prefix("probe "))
         .map(|line| serde_json::from_str(line).unwrap())
@@ -28,7 +28,7 @@ fn every_call(said: &str) {
             .iter()
             .find(|line| line["question"] == question)
             .map(|line| line["answer"].clone())
-            .unwrap_or_else(|| panic!("nothing was said to `{question}`:\n{said}"))
+            .unwrap_or_else(|| panic!("no answer to `{question}`:\n{console}"))
     };
     assert_eq!(answer("device"), json!(true));
     let described = answer("describe");
@@ -36,7 +36,7 @@ fn every_call(said: &str) {
     assert_eq!(described["digest"], "SHA384", "{described}");
     assert_eq!(described["locked"], 16, "{described}");
 
-    // A register holds the hash of its old value and of what it is extended by.
+    // A register holds the hash of its old value and of the extension.
     let extended = answer("extend again");
     assert_ne!(answer("extend"), extended);
     assert_eq!(answer("extended"), json!([false, extended]));
@@ -68,14 +68,14 @@ fn every_call(said: &str) {
     assert_eq!(answer("lock again"), "ReadOnlyIndex");
 }
 
-/// One write of that size would never arrive.
+/// An answer too large for a single write.
 fn large_answers_arrive(machine: &Booted) {
     let body = machine.get("/large");
     assert_eq!(body.len(), 1 << 20);
     assert!(body.iter().all(|byte| *byte == b'x'));
 }
 
-/// Both directions of one connection, as the benchmark `sockets` uses them.
+/// Both directions of one connection, as in the benchmark `sockets`.
 fn large_payloads_come_back(machine: &Booted) {
     let mut stream = machine.connect_to(5006);
     for length in [0, 1, 64 << 10, 1 << 20] {
@@ -90,13 +90,13 @@ fn large_payloads_come_back(machine: &Booted) {
 
 fn unsigned_documents_are_refused(machine: &Booted) {
     let (proxy, client) = (Proxy::start(&machine.address()), Client::new());
-    proxy.ready();
+    proxy.wait_until_ready();
     let (head, evidence) = proxy.get(&format!(
         "/v1/attestation?nonce={}",
         Base64UrlUnpadded::encode_string(&[7; 32])
     ));
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-    // Everything that the document holds is true, but for its signature.
+    // Everything in the document is right, except the signature.
     let policy = json!({
         "format": "clearseal-trust-policy/1",
         "name": "production",
@@ -137,18 +137,24 @@ fn unsigned_documents_are_refused(machine: &Booted) {
     assert!(!refused.status.success());
     assert!(refused.stdout.is_empty());
     assert!(
-        complaint(&refused).contains("ALGORITHM_REFUSED"),
+        stderr_of(&refused).contains("ALGORITHM_REFUSED"),
         "{}",
-        complaint(&refused)
+        stderr_of(&refused)
     );
 }
 
-/// No client could use them, so the server says it at its start, and the enclave ends.
+/// No client could use them, so the server refuses to start, and the enclave ends.
 #[test]
-fn the_server_does_not_start_on_documents_that_nobody_signed() {
-    let said = Booted::boot(&image("plain")).ends();
-    assert!(said.contains("random bytes of the NSM mixed in"), "{said}");
-    assert!(said.contains("NSM_ANSWER_INVALID"), "{said}");
-    assert!(said.contains("init: the server ended: status 1"), "{said}");
-    assert!(!said.contains("\"ready\""), "{said}");
+fn the_server_does_not_start_with_unsigned_documents() {
+    let console = Booted::boot(&image("plain")).wait_for_end();
+    assert!(
+        console.contains("random bytes of the NSM mixed in"),
+        "{console}"
+    );
+    assert!(console.contains("NSM_ANSWER_INVALID"), "{console}");
+    assert!(
+        console.contains("init: the server ended: status 1"),
+        "{console}"
+    );
+    assert!(!console.contains("\"ready\""), "{console}");
 }

@@ -1,16 +1,16 @@
-//! A sealed embedding out of a booted image, by the measurements that its builder printed.
+//! A sealed embedding from a booted image, under the measurements that its builder printed.
 
 use serde_json::{Value, json};
 
-use crate::support::{Booted, Client, Proxy, complaint, image, measurements};
+use crate::support::{Booted, Client, Proxy, image, measurements, stderr_of};
 
 #[test]
 fn a_line_is_embedded_under_the_builders_measurements_and_a_restart_is_survived() {
     let machine = Booted::boot(&image("sign"));
-    let said = machine.says("\"ready\"");
-    assert!(said.contains("NSM_SIMULATED"), "{said}");
+    let console = machine.wait_for_output("\"ready\"");
+    assert!(console.contains("NSM_SIMULATED"), "{console}");
     let (proxy, client) = (Proxy::start(&machine.address()), Client::new());
-    proxy.ready();
+    proxy.wait_until_ready();
     let policy = proxy.policy(&measurements("sign"));
 
     let output = client
@@ -18,8 +18,12 @@ fn a_line_is_embedded_under_the_builders_measurements_and_a_restart_is_survived(
         .wait_with_output()
         .unwrap();
     embedding(&output);
-    // Nothing of the text is on the console, which the host reads.
-    assert!(!machine.says("\"ready\"").contains("the host cannot read"));
+    // The console, which the host can read, contains nothing of the text.
+    assert!(
+        !machine
+            .wait_for_output("\"ready\"")
+            .contains("the host cannot read")
+    );
 
     for register in ["0", "1", "2"] {
         let mut other = measurements("sign");
@@ -30,21 +34,21 @@ fn a_line_is_embedded_under_the_builders_measurements_and_a_restart_is_survived(
             .unwrap();
         assert!(!refused.status.success() && refused.stdout.is_empty());
         assert!(
-            complaint(&refused).contains("PCR_MISMATCH"),
+            stderr_of(&refused).contains("PCR_MISMATCH"),
             "PCR{register}: {}",
-            complaint(&refused)
+            stderr_of(&refused)
         );
     }
 
-    // A request is under way when the enclave dies: inference takes seconds here.
+    // A request is in progress when the enclave ends: inference takes seconds here.
     let under_way = client.embed(&proxy.url(), &policy, "lost with its enclave");
     let machine = machine.restart(&image("sign"));
     let lost = under_way.wait_with_output().unwrap();
     assert!(!lost.status.success() && lost.stdout.is_empty());
-    machine.says("\"ready\"");
-    proxy.ready();
+    machine.wait_for_output("\"ready\"");
+    proxy.wait_until_ready();
 
-    // The new enclave has another root, since a simulation makes one at each start: the old policy refuses it.
+    // The new enclave has another root, because a simulation creates one at each start: the old policy refuses it.
     let refused = client
         .embed(&proxy.url(), &policy, "never sent")
         .wait_with_output()
@@ -60,7 +64,7 @@ fn a_line_is_embedded_under_the_builders_measurements_and_a_restart_is_survived(
 }
 
 pub(crate) fn embedding(output: &std::process::Output) {
-    assert!(output.status.success(), "{}", complaint(output));
+    assert!(output.status.success(), "{}", stderr_of(output));
     let line: Value = serde_json::from_slice(&output.stdout).unwrap();
     let vector: Vec<f64> = line["embedding"]
         .as_array()

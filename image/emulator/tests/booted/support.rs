@@ -1,4 +1,4 @@
-//! Machines, the proxy before them, and clients.
+//! Fixtures: machines, their proxies, and clients.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,17 +11,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Ends a test that would otherwise wait for ever; nothing is measured by it.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// Bounds a test that would otherwise hang; nothing is measured with it.
+const TIMEOUT: Duration = Duration::from_secs(240);
 
-/// An image that the suite built.
+/// Path of an image that the suite built.
 pub(crate) fn image(name: &str) -> PathBuf {
     from_suite("CLEARSEAL_IMAGES")
         .join(name)
         .join("enclave.eif")
 }
 
-/// What the builder says that it measures.
+/// The measurements that the builder printed.
 pub(crate) fn measurements(name: &str) -> Value {
     let text = std::fs::read(image(name).with_file_name("measurements.json")).unwrap();
     serde_json::from_slice::<Value>(&text).unwrap()["pcrs"].clone()
@@ -41,7 +41,7 @@ fn from_suite(variable: &str) -> PathBuf {
 /// A booted image. Dropping it ends the machine.
 pub(crate) struct Booted {
     child: Child,
-    // The emulator ends when this closes, even where the test is killed.
+    // The emulator ends when this closes, even if the test is killed.
     input: Option<ChildStdin>,
     console: Arc<Console>,
     folder: TempDir,
@@ -92,7 +92,7 @@ impl Booted {
         }
     }
 
-    /// Kills the machine in the middle of what it does, and boots the image again, at the same socket.
+    /// Kills the machine while it works, and boots the image again with the same socket.
     pub(crate) fn restart(mut self, image: &Path) -> Self {
         self.kill();
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
@@ -105,18 +105,18 @@ impl Booted {
         self.child.wait().unwrap();
     }
 
-    /// Waits until the console says `text`; returns all that it has said.
-    pub(crate) fn says(&self, text: &str) -> String {
-        let said = self.wait(|said, _| said.contains(text));
+    /// Waits until the console has printed `text`; returns everything it printed.
+    pub(crate) fn wait_for_output(&self, text: &str) -> String {
+        let console = self.wait(|console, _| console.contains(text));
         assert!(
-            said.contains(text),
-            "the console never said {text}:\n{said}"
+            console.contains(text),
+            "the console never printed {text}:\n{console}"
         );
-        said
+        console
     }
 
-    /// Waits until the machine has ended by itself; returns all that its console said.
-    pub(crate) fn ends(&self) -> String {
+    /// Waits until the machine has ended by itself; returns everything its console printed.
+    pub(crate) fn wait_for_end(&self) -> String {
         self.wait(|_, ended| ended)
     }
 
@@ -126,13 +126,13 @@ impl Booted {
         let (guard, late) = self
             .console
             .grown
-            .wait_timeout_while(guard, PATIENCE, waiting)
+            .wait_timeout_while(guard, TIMEOUT, waiting)
             .unwrap();
         assert!(!late.timed_out(), "the console waits:\n{}", guard.0);
         guard.0.clone()
     }
 
-    /// Address of its port for host-proxy.
+    /// Address of the enclave's port, for host-proxy.
     pub(crate) fn address(&self) -> String {
         format!("hybrid:{}:5005", self.socket().display())
     }
@@ -141,21 +141,21 @@ impl Booted {
         self.folder.path().join("vm.vsock")
     }
 
-    /// Where its connections to a port of the parent arrive.
+    /// Address at which its connections to a port of the parent arrive.
     pub(crate) fn parent(&self, port: u16) -> String {
         format!("unix:{}_{port}", self.socket().display())
     }
 
-    /// A connection to its port, as a parent makes it without a proxy.
+    /// Connects to its port directly, as a parent would.
     pub(crate) fn connect(&self) -> UnixStream {
         self.connect_to(5005)
     }
 
     pub(crate) fn connect_to(&self, port: u16) -> UnixStream {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        // In one write: the monitor closes a connection whose first read gives it half of the line.
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
+        // In one write: the monitor closes a connection if its first read returns half of the line.
         stream
             .write_all(format!("CONNECT {port}\n").as_bytes())
             .unwrap();
@@ -169,7 +169,7 @@ impl Booted {
         stream
     }
 
-    /// The body of what a path answers, straight from the machine.
+    /// Returns the body at a path, requested directly from the machine.
     pub(crate) fn get(&self, path: &str) -> Vec<u8> {
         let (head, body) = exchange(self.connect(), path);
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
@@ -197,7 +197,7 @@ fn exchange(mut stream: impl Read + Write, path: &str) -> (String, Vec<u8>) {
     (head, answer[end + 4..].to_vec())
 }
 
-/// host-proxy, as it ships. Dropping it ends it.
+/// The released host-proxy. Dropping it ends it.
 pub(crate) struct Proxy {
     child: Child,
     address: String,
@@ -211,7 +211,7 @@ impl Proxy {
     pub(crate) fn start_with(enclave: &str, options: &[&str]) -> Self {
         let mut child = Command::new(program("host-proxy"))
             .args(["--listen=127.0.0.1:0", "--log=json", "--enclave", enclave])
-            // Emulated inference takes its time.
+            // Emulated inference is slow.
             .args(["--first-byte-timeout=600", "--total-timeout=600"])
             .args(options)
             .stderr(Stdio::piped())
@@ -226,11 +226,11 @@ impl Proxy {
                 ["/address", "/fields/address"]
                     .iter()
                     .find_map(|at| line.pointer(at)?.as_str().map(str::to_owned))
-                    // Where it listens for the enclave is said too.
+                    // It also prints the address at which it listens for the enclave.
                     .filter(|address| address.starts_with("127.0.0.1:"))
             })
             .expect("host-proxy says where it listens");
-        // What nobody reads fills the pipe, and stalls it.
+        // Unread output would fill the pipe and block the process.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, address }
     }
@@ -239,21 +239,21 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// Head and body of what a path answers.
+    /// Returns head and body at a path.
     pub(crate) fn get(&self, path: &str) -> (String, Vec<u8>) {
         exchange(TcpStream::connect(&self.address).unwrap(), path)
     }
 
-    /// Waits until the enclave behind it takes requests.
-    pub(crate) fn ready(&self) {
+    /// Waits until the enclave accepts requests.
+    pub(crate) fn wait_until_ready(&self) {
         let begun = std::time::Instant::now();
         while !self.get("/readyz").0.starts_with("HTTP/1.1 200") {
-            assert!(begun.elapsed() < PATIENCE, "the enclave never got ready");
+            assert!(begun.elapsed() < TIMEOUT, "the enclave never got ready");
             std::thread::sleep(Duration::from_millis(100));
         }
     }
 
-    /// A policy of this service's root and model, and of these measurements.
+    /// A policy with this service's root and model, and these measurements.
     pub(crate) fn policy(&self, pcrs: &Value) -> Value {
         let (_, body) = self.get("/v1/development-policy");
         let mut policy: Value = serde_json::from_slice(&body).unwrap();
@@ -270,15 +270,15 @@ impl Drop for Proxy {
     }
 }
 
-/// A simulated KMS with the suite's key, under a policy for one image. Dropping it ends it.
+/// A simulated KMS with the suite's key and a policy for one image. Dropping it ends it.
 pub(crate) struct Kms {
     child: Child,
     url: String,
 }
 
 impl Kms {
-    /// The key is released to the image `name`.
-    pub(crate) fn releases_to(name: &str) -> Self {
+    /// A KMS that releases the key to the image `name`.
+    pub(crate) fn releasing_to(name: &str) -> Self {
         let key = image("sealed").with_file_name("kms");
         let put = Command::new(program("kms-simulator"))
             .args(["put-policy", "--key"])
@@ -302,7 +302,7 @@ impl Kms {
         Self { child, url }
     }
 
-    /// A host-proxy that serves the machine key and model.
+    /// A host-proxy that serves key and model to the machine.
     pub(crate) fn proxy(&self, machine: &Booted) -> Proxy {
         let models = image("sealed").with_file_name("kms").join("models");
         let options = [
@@ -324,7 +324,7 @@ impl Drop for Kms {
     }
 }
 
-/// The command line, as it ships.
+/// The released command-line client.
 pub(crate) struct Client {
     folder: TempDir,
 }
@@ -367,7 +367,7 @@ impl Client {
     }
 }
 
-/// What a program said on standard error.
-pub(crate) fn complaint(output: &Output) -> String {
+/// Standard error of a program.
+pub(crate) fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
