@@ -1,6 +1,6 @@
-"""A client of the Python package that works until its input ends, for `clients.mjs`: arguments are address, policy, texts and lanes.
+"""A client of the Python package that works until its input ends, for `clients.mjs`: arguments are URL, policy, texts and concurrency.
 
-Prints a line of JSON for each request: the text's number, its vector in base64 and the milliseconds it took, or why it failed.
+Prints a line of JSON for each request: the text's number, its embedding in base64 and its duration in milliseconds, or the error.
 """
 
 import json
@@ -15,7 +15,7 @@ MODEL = "all-MiniLM-L6-v2"
 
 
 def main() -> None:
-    url, policy, texts, lanes = sys.argv[1:]
+    url, policy, texts, concurrency = sys.argv[1:]
     inputs = json.loads(Path(texts).read_text())
     over = threading.Event()
     printing = threading.Lock()
@@ -40,14 +40,14 @@ def main() -> None:
         ms = (time.perf_counter() - begun) * 1000
         say(number=number, embedding=json.loads(answer.content)["data"][0]["embedding"], ms=ms)
 
-    def work(session: clearseal.Session, lane: int) -> None:
-        number = lane
+    def work(session: clearseal.Session, worker: int) -> None:
+        number = worker
         while not over.is_set():
             ask(session, number)
-            number += int(lanes)
+            number += int(concurrency)
 
     with clearseal.connect(url, policy=Path(policy), allow_simulated=True) as session:
-        workers = [threading.Thread(target=work, args=(session, lane)) for lane in range(int(lanes))]
+        workers = [threading.Thread(target=work, args=(session, worker)) for worker in range(int(concurrency))]
         for worker in workers:
             worker.start()
         sys.stdin.read()

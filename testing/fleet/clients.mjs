@@ -1,4 +1,4 @@
-/** Clients of every kind that work until they are told to stop, each checking every vector that it gets. */
+/** Clients of every kind that work until stopped; each checks every embedding that it receives. */
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { connect } from "../../verifier-wasm/dist/index.js";
 import { binary, freePort, Program, pause, ready, root } from "./processes.mjs";
 
-/** As the engine promises: a vector is a function of its text, whatever else is computed. */
+/** As the engine guarantees: an embedding depends only on its text. */
 export const TEXTS = Array.from({ length: 64 }, (_, index) => {
   const words = [
     "rates",
@@ -23,14 +23,14 @@ export const TEXTS = Array.from({ length: 64 }, (_, index) => {
 
 const MODEL = "all-MiniLM-L6-v2";
 
-/** What every client counts. */
+/** Counters of a client. */
 export class Tally {
   right = 0;
-  /** Vectors that are not that of their text. */
+  /** Embeddings that differ from the reference. */
   wrong = 0;
-  /** Codes of what failed, and how often. */
+  /** Error codes and their counts. */
   failed = new Map();
-  /** Milliseconds of requests, where one is timed. */
+  /** Durations of requests in milliseconds, if they are timed. */
   times = [];
 
   fail(code) {
@@ -42,10 +42,10 @@ export class Tally {
   }
 }
 
-/** The bytes of a vector, to compare it by. */
+/** The bytes of an embedding, for comparison. */
 const bytesOf = (vector) => Buffer.from(new Float32Array(vector).buffer).toString("base64");
 
-/** The right vector of each text, from one calm request each. */
+/** Reference embeddings of each text, requested while nothing else runs. */
 export async function references(url, policy) {
   const connection = await connect(url, { policy: JSON.stringify(policy), allowSimulated: true });
   if (!("session" in connection)) throw new Error(`the fleet is refused: ${JSON.stringify(connection)}`);
@@ -65,7 +65,7 @@ async function embedOver(session, input) {
   return body.data;
 }
 
-/** What a client needs to know. */
+/** A client's settings and state. */
 class Work {
   constructor({ url, policy, references, folder }) {
     this.url = url;
@@ -76,7 +76,7 @@ class Work {
     this.over = false;
   }
 
-  /** Compares what came for text `number`; both are base64 of float32. */
+  /** Compares the result for text `number`; both are base64 of float32. */
   judge(number, embedding) {
     if (embedding === this.references[number % TEXTS.length]) this.tally.right += 1;
     else this.tally.wrong += 1;
@@ -94,15 +94,15 @@ class Work {
   }
 }
 
-/** The npm package, `lanes` requests at a time; `note` gets the audit bundle of every answer. */
-export function npmClient(options, { lanes = 2, note = null, now = Date.now } = {}) {
+/** The npm package with `concurrency` concurrent requests; `note` receives the audit bundle of every answer. */
+export function npmClient(options, { concurrency = 2, note = null, now = Date.now } = {}) {
   const work = new Work(options);
   const run = (async () => {
     const connection = await connect(work.url, { policy: work.policy, allowSimulated: true, now });
     if (!("session" in connection)) throw new Error(`refused: ${JSON.stringify(connection)}`);
     const { session } = connection;
-    const lane = async (first) => {
-      for (let number = first; !work.over; number += lanes) {
+    const worker = async (first) => {
+      for (let number = first; !work.over; number += concurrency) {
         await work.timed(async () => {
           const text = TEXTS[number % TEXTS.length];
           const result = await session.exchange({
@@ -122,14 +122,14 @@ export function npmClient(options, { lanes = 2, note = null, now = Date.now } = 
         });
       }
     };
-    await Promise.all(Array.from({ length: lanes }, (_, first) => lane(first)));
+    await Promise.all(Array.from({ length: concurrency }, (_, first) => worker(first)));
     session.close();
   })();
   return { name: "npm package", timed: true, work, end: finish(work, run) };
 }
 
-/** `clearseal proxy`, and plain requests to it. */
-function proxyClient(options, { lanes = 2 } = {}) {
+/** `clearseal proxy`, with plain requests to it. */
+function proxyClient(options, { concurrency = 2 } = {}) {
   const work = new Work(options);
   const run = (async () => {
     const policy = join(work.folder, "policy.json");
@@ -148,8 +148,8 @@ function proxyClient(options, { lanes = 2 } = {}) {
     work.programs = [proxy];
     try {
       await ready(`http://127.0.0.1:${port}/healthz`, [proxy]);
-      const lane = async (first) => {
-        for (let number = first; !work.over; number += lanes) {
+      const worker = async (first) => {
+        for (let number = first; !work.over; number += concurrency) {
           await work.timed(async () => {
             const answer = await fetch(`http://127.0.0.1:${port}/v1/embeddings`, {
               method: "POST",
@@ -166,7 +166,7 @@ function proxyClient(options, { lanes = 2 } = {}) {
           });
         }
       };
-      await Promise.all(Array.from({ length: lanes }, (_, first) => lane(first)));
+      await Promise.all(Array.from({ length: concurrency }, (_, first) => worker(first)));
     } finally {
       await proxy.stop();
     }
@@ -174,7 +174,7 @@ function proxyClient(options, { lanes = 2 } = {}) {
   return { name: "clearseal proxy", timed: true, work, end: finish(work, run) };
 }
 
-/** `clearseal embed`, lines in and rows out: every line one row, in order. */
+/** `clearseal embed`, lines in and rows out: one row per line, in order. */
 export function terminalClient(options, { bulk, receipts = null }) {
   const work = new Work(options);
   const ahead = 256;
@@ -218,25 +218,25 @@ export function terminalClient(options, { bulk, receipts = null }) {
     await feed;
     if (status !== 0) {
       work.tally.fail(`EXIT_${status}`);
-      work.tally.said = program.output.slice(-2000);
+      work.tally.lastError = program.output.slice(-2000);
     } else if (received !== sent) work.tally.fail("ROWS_MISSING");
   })();
   const name = bulk ? "clearseal embed --bulk" : "clearseal embed";
   return { name, timed: false, work, end: finish(work, run) };
 }
 
-/** Python with the package `clearseal`, which is built apart: the task runner says where it is. */
+/** Python with the package `clearseal`, which is built separately; the task runner passes its path. */
 const python = process.env.CLEARSEAL_PYTHON;
 
-/** The Python package, `lanes` requests at a time. */
-function pythonClient(options, { lanes = 2 } = {}) {
+/** The Python package with `concurrency` concurrent requests. */
+function pythonClient(options, { concurrency = 2 } = {}) {
   const work = new Work(options);
   const run = (async () => {
     const [policy, texts] = [join(work.folder, "policy-python.json"), join(work.folder, "texts.json")];
     writeFileSync(policy, work.policy);
     writeFileSync(texts, JSON.stringify(TEXTS));
     const script = join(root, "testing/fleet/client.py");
-    const program = new Program(python, ["-B", script, work.url, policy, texts, String(lanes)]);
+    const program = new Program(python, ["-B", script, work.url, policy, texts, String(concurrency)]);
     work.programs = [program];
     work.stop = () => program.stdin.end();
     for await (const line of createInterface({ input: program.stdout })) {
@@ -250,13 +250,13 @@ function pythonClient(options, { lanes = 2 } = {}) {
     const status = await program.exit();
     if (status !== 0) {
       work.tally.fail(`EXIT_${status}`);
-      work.tally.said = program.output.slice(-2000);
+      work.tally.lastError = program.output.slice(-2000);
     }
   })();
   return { name: "Python package", timed: true, work, end: finish(work, run) };
 }
 
-/** One client of every kind; that of the Python package where there is one. `npm` and `bulk`: options of these two. */
+/** One client of every kind; Python only if its package is available. `npm` and `bulk` are options of these two. */
 export function everyClient(options, { npm = {}, bulk = {} } = {}) {
   return [
     npmClient(options, npm),
@@ -267,11 +267,11 @@ export function everyClient(options, { npm = {}, bulk = {} } = {}) {
   ];
 }
 
-/** Ends the work and waits for it; where it broke off, that is a failure. */
+/** Ends the work and waits for it; an aborted run is a failure. */
 function finish(work, run) {
   const ended = run.catch((cause) => {
     work.tally.fail("BROKE_OFF");
-    work.tally.said = String(cause?.stack ?? cause);
+    work.tally.lastError = String(cause?.stack ?? cause);
   });
   return async () => {
     work.over = true;
@@ -281,7 +281,7 @@ function finish(work, run) {
   };
 }
 
-/** Waits until each of `clients` has got `more` right vectors from now on. */
+/** Waits until each of `clients` has received `more` further correct embeddings. */
 export async function progress(clients, more = 16, patienceMs = 60_000) {
   const before = clients.map(({ work }) => work.tally.right);
   const deadline = Date.now() + patienceMs;

@@ -1,9 +1,9 @@
 /**
- * Very many lines over a channel that is cut again and again: `npm run endurance -- --items 1000000 --cut-every 1`,
- * or as many as `--minutes 60` allow.
+ * Very many lines over a channel that is cut repeatedly: `npm run endurance -- --items 1000000 --cut-every 1`, or as many as
+ * `--minutes 60` allow.
  *
- * Checks that the output has one vector a line, in order, each as the same line has it in a calm run, and reports what
- * every process holds in memory, minute by minute. Prints JSON; exit status 1 where anything is missing or wrong.
+ * Checks that the output has one embedding per line, in order, each equal to that of an undisturbed run, and reports the memory
+ * of every process by the minute. Prints JSON; exits with 1 if a row is missing or wrong.
  */
 
 import { once } from "node:events";
@@ -21,9 +21,9 @@ endWithSignals();
 const { values: options } = parseArgs({
   options: {
     items: { type: "string", default: "1000000" },
-    /** Takes the place of a number of items. */
+    /** Used instead of a number of items. */
     minutes: { type: "string" },
-    /** Seconds from one cut to the next; 0: never. */
+    /** Seconds between cuts; 0: none. */
     "cut-every": { type: "string", default: "1" },
     threads: { type: "string", default: String(availableParallelism()) },
   },
@@ -32,10 +32,10 @@ const items = options.minutes ? Number.POSITIVE_INFINITY : Number(options.items)
 const forMs = options.minutes ? Number(options.minutes) * 60_000 : Number.POSITIVE_INFINITY;
 const cutEveryMs = Number(options["cut-every"]) * 1000;
 
-/** Distinct, short, and of several lengths. */
+/** Distinct short lines of several lengths. */
 const LINES = Array.from({ length: 64 }, (_, index) => `${index} ${"salt ".repeat(index % 5)}`.trim());
 
-/** Embeds `count` lines, or those of `forMs`; hands the rows out as they come, and says how many lines there were. */
+/** Embeds `count` lines, or lines for `forMs` milliseconds; passes rows on as they arrive, and returns the number of lines. */
 async function embed({ url, policy, count, forMs, started, take }) {
   const service = ["--url", url, "--policy", policy, "--accept-simulated"];
   const job = ["--bulk", "--batch", "64", "--fields", "embedding"];

@@ -1,4 +1,4 @@
-/** Types for the browser's tests. */
+/** Types for the browser tests. */
 
 interface Program {
   readonly output: string;

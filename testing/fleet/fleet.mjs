@@ -1,4 +1,4 @@
-/** Replicas, each an enclave with its own host-proxy, behind the HAProxy that `deploy/haproxy` configures. */
+/** Replicas, each an enclave with its host-proxy, behind the HAProxy that `deploy/haproxy` configures. */
 
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -13,7 +13,7 @@ import { Wire } from "./wire.mjs";
 
 const REPLICA = "    server replica-1 127.0.0.1:8081";
 
-/** The shipped configuration, with one line for each of these ports where it names its one replica. */
+/** The shipped configuration, with its single replica replaced by one line per port. */
 function configuration(ports) {
   const shipped = readFileSync(join(root, "deploy/haproxy/haproxy.cfg"), "utf8");
   const lines = shipped.split("\n").flatMap((line) => {
@@ -27,11 +27,11 @@ function configuration(ports) {
   return lines.join("\n");
 }
 
-/** Another release: a program that does the same and measures otherwise. */
+/** Another release: a program that behaves the same but has other measurements. */
 export function otherRelease(folder) {
   const path = join(folder, "enclave-server");
   copyFileSync(binary("enclave-server"), path);
-  // Behind the last section, where no loader looks.
+  // Appended after the last section, which no loader reads.
   appendFileSync(path, "another release\n");
   return path;
 }
@@ -47,7 +47,7 @@ export class Replica {
     this.#fleet = fleet;
     this.#socket = join(fleet.folder, `enclave-${number}.sock`);
     this.port = port;
-    /** The network between balancer and proxy; null where there is none in between. */
+    /** The network between balancer and proxy; null if they are connected directly. */
     this.wire = wire;
     this.name = `replica-${number}`;
     this.program = binary("enclave-server");
@@ -70,7 +70,7 @@ export class Replica {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** Starts whichever of the two does not run. */
+  /** Starts the enclave and the proxy if they are not running. */
   begin() {
     if (!this.#enclave || this.#enclave.ended) {
       rmSync(this.#socket, { force: true });
@@ -107,18 +107,18 @@ export class Replica {
     await ready(`${this.url}/readyz`, this.programs);
   }
 
-  /** Starts what does not run, and waits until it takes requests. */
+  /** Starts what is not running, and waits until it accepts requests. */
   async start() {
     this.begin();
     await this.ready();
   }
 
-  /** As a machine that loses its power. */
+  /** Like a power failure of the machine. */
   async kill() {
     await Promise.all([this.killEnclave(), this.#proxy?.kill()]);
   }
 
-  /** Ends the enclave without warning: what its host has not stored of its logs is lost. */
+  /** Kills the enclave: log entries that its host has not stored are lost. */
   async killEnclave() {
     if (this.#enclave && !this.#enclave.ended) {
       for (const log of await this.#logs()) this.#fleet.killed.add(log);
@@ -126,7 +126,7 @@ export class Replica {
     await this.#enclave?.kill();
   }
 
-  /** Names of the logs that the running enclave keeps: of this process, and of no earlier one. */
+  /** Names of the running enclave's logs, without those of earlier processes. */
   async #logs() {
     const asked = request({ socketPath: this.#socket, path: "/v1/log", headers: { host: "enclave" } });
     asked.end();
@@ -134,17 +134,17 @@ export class Replica {
     return JSON.parse(await text(answer)).logs;
   }
 
-  /** Takes it out of the balancer's hands in order; what it has begun it ends. */
+  /** Drains the replica at the balancer; requests in progress finish. */
   async drain() {
     await this.#fleet.admin(`set server sealed/${this.name} state drain`);
   }
 
-  /** Puts it back. */
+  /** Makes the balancer use it again. */
   async undrain() {
     await this.#fleet.admin(`set server sealed/${this.name} state ready`);
   }
 
-  /** Both end in order, first the proxy unless `first` says otherwise. */
+  /** Stops both in order, the proxy first unless `first` says otherwise. */
   async stop(first = "proxy") {
     const [proxy, enclave] = [() => this.#proxy?.stop(40_000), () => this.#enclave?.stop()];
     if (first === "both") await Promise.all([proxy(), enclave()]);
@@ -157,7 +157,7 @@ export class Replica {
     }
   }
 
-  /** Drains it, exchanges the enclave's program and starts it again: what an operator does for a new release. */
+  /** Drains it, replaces the enclave's program and starts it again, like an operator's release. */
   async roll(program, drainedMs) {
     await this.drain();
     await new Promise((resolve) => setTimeout(resolve, drainedMs));
@@ -168,7 +168,7 @@ export class Replica {
   }
 }
 
-/** The whole of it. */
+/** The whole fleet. */
 export class Fleet {
   /** @type {Replica[]} */
   replicas = [];
@@ -245,7 +245,7 @@ export class Fleet {
     await ready(`${this.url}/readyz`, [this.#balancer]);
   }
 
-  /** One command of HAProxy's runtime API; its answer. */
+  /** Sends a command to HAProxy's runtime API; returns its answer. */
   async admin(command) {
     const socket = connect(this.#adminSocket);
     await once(socket, "connect");
@@ -255,14 +255,14 @@ export class Fleet {
     return answer.trim();
   }
 
-  /** Counters of HAProxy, one object a row. */
+  /** HAProxy's counters, one object per row. */
   async statistics() {
     const [head, ...rows] = (await this.admin("show stat")).replace(/^# /, "").split("\n");
     const names = head.split(",");
     return rows.map((row) => Object.fromEntries(row.split(",").map((value, index) => [names[index], value])));
   }
 
-  /** A policy that accepts every release that runs now, beside those of `others`. */
+  /** A policy that accepts every running release, and those of `others`. */
   async policy(others = []) {
     const policies = [...others];
     for (const { url } of this.replicas) {
@@ -284,7 +284,7 @@ export class Fleet {
     };
   }
 
-  /** Stops everything in order; `keep`: the logs stay, and `folder` is the caller's to remove. */
+  /** Stops everything in order; with `keep`, the logs remain, and the caller has to remove `folder`. */
   async close({ keep = false } = {}) {
     await this.#balancer?.stop();
     await Promise.all(this.replicas.map((replica) => replica.stop()));
@@ -293,7 +293,7 @@ export class Fleet {
   }
 }
 
-/** The measurements of `program`, from a short life of its own: what a release's policy says. */
+/** The measurements of `program`, from a separate short run, for a release's policy. */
 export async function measured(program, fleet) {
   const port = await freePort();
   const enclave = new Program(program, [

@@ -1,4 +1,6 @@
-/** Replicas are killed, stopped, drained, cut off, restarted and rolled; every client goes on, and every vector is right. */
+/**
+ * Replicas are killed, stopped, drained, cut off, restarted and rolled; every client continues, and every embedding is correct.
+ */
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -48,28 +50,28 @@ after(async () => {
   await fleet?.close();
 });
 
-/** Nothing has failed so far, and no vector was wrong. */
-function unharmed() {
+/** Checks that nothing has failed so far, and no embedding was wrong. */
+function assertNoFailures() {
   for (const { name, work } of clients) {
     assert.equal(work.tally.wrong, 0, `${name}: wrong vectors`);
-    assert.deepEqual([...work.tally.failed], [], `${name}: ${work.tally.said ?? "failed"}`);
+    assert.deepEqual([...work.tally.failed], [], `${name}: ${work.tally.lastError ?? "failed"}`);
   }
 }
 
-/** Does `harm`, lets every client work on, mends it, and lets them work on again. */
+/** Does `harm`, lets every client continue, repairs it, and lets them continue again. */
 async function survive(harm, mend) {
   await harm();
   await progress(clients);
   await mend();
   await progress(clients);
-  unharmed();
+  assertNoFailures();
 }
 
 test("requests find the replica that they are sealed to", async () => {
   const before = middlebox.seen.get("/v1/attestation");
   await progress(clients, 64);
   assert.equal(middlebox.seen.get("/v1/attestation"), before, "no client had to attest again");
-  unharmed();
+  assertNoFailures();
 });
 
 test("a replica is killed, and started again", async () => {
@@ -111,9 +113,9 @@ test("a proxy is stopped, and goes on", async () => {
   );
 });
 
-test("a replica is drained, and put back: nobody attests again", async () => {
+test("a replica is drained, and put back: no client attests again", async () => {
   const [replica] = fleet.replicas;
-  // Those that the last test moved have settled.
+  // Wait until clients that the last test moved have settled.
   await progress(clients, 64);
   const before = middlebox.seen.get("/v1/attestation");
   await survive(
@@ -139,9 +141,9 @@ test("the balancer is restarted and knows no name", async () => {
   await fleet.balancer.kill();
   await fleet.startBalancer();
   await progress(clients);
-  // The moment without a balancer is nobody's to bridge but the clients' own: single requests may have failed in it.
+  // Without a balancer, clients can only retry: single requests may have failed meanwhile.
   for (const { work } of clients) work.tally.failed.delete("NETWORK");
-  unharmed();
+  assertNoFailures();
 });
 
 test("a middlebox that rewrites errors breaks no client", async () => {
@@ -163,14 +165,14 @@ test("a release is rolled, replica by replica, under a policy that accepts both"
   for (const replica of fleet.replicas) {
     await replica.roll(next, DRAINED_MS);
     await progress(clients);
-    unharmed();
+    assertNoFailures();
   }
   const { releases } = await fleet.policy();
   assert.equal(releases.length, 1, "every replica runs the new release");
 });
 
 test("the log of each replica is found through the balancer", async () => {
-  // A pull comes after each sealed answer, ten times a second at most.
+  // The log is pulled after each sealed answer, at most ten times a second.
   await pause(1_000);
   let found = 0;
   for (const replica of fleet.replicas) {
@@ -193,7 +195,7 @@ test("keys that were handed out are shown through the balancer, and by the one r
   writeFileSync(evidence, Buffer.from(await answer.arrayBuffer()));
   const trusted = join(fleet.folder, "trusted.json");
   writeFileSync(trusted, JSON.stringify(await fleet.policy()));
-  // Not synchronously: the wires before the replicas run in this process.
+  // Not synchronously: the networks in front of the replicas run in this process.
   const shown = async (url) => {
     const asked = [
       "verify",
@@ -207,9 +209,9 @@ test("keys that were handed out are shown through the balancer, and by the one r
       "--json",
     ];
     const child = spawn(binary("clearseal"), asked, { stdio: ["ignore", "pipe", "inherit"] });
-    const [said, [status]] = await Promise.all([text(child.stdout), once(child, "exit")]);
-    assert.ok([0, 1].includes(status), said);
-    return JSON.parse(said).hosts[0].log.code;
+    const [output, [status]] = await Promise.all([text(child.stdout), once(child, "exit")]);
+    assert.ok([0, 1].includes(status), output);
+    return JSON.parse(output).hosts[0].log.code;
   };
   assert.equal(await shown(fleet.url), null);
   const codes = await Promise.all(fleet.replicas.map(({ url }) => shown(url)));
@@ -225,18 +227,18 @@ test("a replica is restarted in order, whichever of its programs ends first", as
     await replica.start();
     await replica.undrain();
     await progress(clients);
-    unharmed();
+    assertNoFailures();
   }
 });
 
 test("at the end every line has its row, and every row its vector", async () => {
   const tallies = await Promise.all(clients.map(({ end }) => end()));
-  unharmed();
+  assertNoFailures();
   for (const tally of tallies) assert.ok(tally.right > 0);
 });
 
 test("every receipt is in a log, but for the last ones of enclaves that were killed", async () => {
-  // The clients have ended. Each proxy looks at its log, and shows what is new, every 5 seconds.
+  // The clients have ended. Each proxy reads its log, and publishes new entries, every 5 seconds.
   await pause(10_000);
   const logs = new Set();
   for (const { url } of fleet.replicas) {

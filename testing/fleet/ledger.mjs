@@ -1,4 +1,4 @@
-/** What was acknowledged, and whether each has its one place in a log (docs/PROTOCOL.md, section 6). */
+/** Checks that every acknowledged receipt has its one place in a log (docs/PROTOCOL.md, section 6). */
 
 import { createHash } from "node:crypto";
 
@@ -27,7 +27,7 @@ export function rootOf(receipt, index, size, path) {
   return sn === 0 ? root : null;
 }
 
-/** Size and root out of a head's payload: {1: log, 2: size, 3: root, …}. Its signature is checked by `host-proxy log check`. */
+/** Size and root from a head's payload: {1: log, 2: size, 3: root, …}. `host-proxy log check` verifies its signature. */
 export function readHead(head, log) {
   const start = head.indexOf(Buffer.concat([Buffer.from([0x01, 0x58, 0x20]), log]));
   if (start < 0) return null;
@@ -49,10 +49,10 @@ export function readHead(head, log) {
 
 /** Receipts of acknowledged answers. */
 export class Ledger {
-  /** Hashes of receipts, by the manifest that holds their log's name. */
+  /** Hashes of receipts, by the manifest that contains their log's name. */
   #receipts = new Map();
   count = 0;
-  /** Bundles, of which some are judged by the terminal. */
+  /** Bundles, some of which the command line verifies. */
   samples = [];
 
   /** @param {string} bundle JSON */
@@ -68,9 +68,9 @@ export class Ledger {
   }
 
   /**
-   * Asks `url` for the place of every receipt. `logs`: names of all logs that there are. `killed`: names of those whose enclave was
-   * killed, so that their last leaves may never have reached the host. Returns how many receipts are in a log; those that are in none,
-   * apart by how their enclave ended, by the log's name; and what is wrong with a proof.
+   * Requests the place of every receipt from `url`. `logs`: names of all logs. `killed`: names of logs whose enclave was killed,
+   * so that their last leaves may never have reached the host. Returns the number of receipts that are in a log, those that are
+   * in none (by log name, and separately for killed enclaves), and invalid proofs.
    */
   async settle(url, logs, killed = new Set()) {
     const outcome = { logged: 0, lostInKills: new Map(), lost: new Map(), wrong: [] };
@@ -108,5 +108,5 @@ export class Ledger {
   }
 }
 
-/** How many receipts are missing in all logs together. */
+/** Number of receipts missing in all logs together. */
 export const total = (missing) => [...missing.values()].reduce((sum, count) => sum + count, 0);

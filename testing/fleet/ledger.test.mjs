@@ -8,7 +8,7 @@ import { judgeWork, thirds } from "./verdict.mjs";
 const hash = (...parts) => parts.reduce((sum, part) => sum.update(part), createHash("sha256")).digest();
 const leaf = (data) => hash(Buffer.from([0]), data);
 
-/** MTH and PATH of RFC 9162 §2.1, as they are defined. */
+/** MTH and PATH as defined in RFC 9162 §2.1. */
 function tree(leaves) {
   if (leaves.length === 1) return leaf(leaves[0]);
   const half = 2 ** Math.floor(Math.log2(leaves.length - 1));
@@ -38,7 +38,7 @@ test("a path leads to the root, and no other leaf, place or path does", () => {
   }
 });
 
-test("size and root are read out of a head, of its own log alone", () => {
+test("size and root are read from a head, for its own log only", () => {
   const [log, root] = [hash("log"), hash("root")];
   for (const [size, encoded] of [
     [5, [0x05]],
@@ -66,7 +66,7 @@ test("size and root are read out of a head, of its own log alone", () => {
   }
 });
 
-/** A host that has one log, of `receipts`, and no other. */
+/** A host with one log, containing `receipts`. */
 async function hostOf(log, receipts) {
   const leaves = receipts.map((receipt) => hash(receipt));
   const head = Buffer.concat([
@@ -117,7 +117,7 @@ test("a receipt that is in no log is counted by how its enclave ended", async ()
     assert.deepEqual([...settled.lostInKills], [[killed.toString("hex"), 1]]);
     assert.deepEqual([total(settled.lost), total(settled.lostInKills)], [2, 1]);
     assert.deepEqual(settled.wrong, []);
-    // Its enclave was killed too: the same receipt is now one of those.
+    // Its enclave was killed too: the same receipt now counts there.
     const all = await ledger.settle(host.url, [name], new Set([name, killed.toString("hex")]));
     assert.equal(total(all.lostInKills), 2);
   } finally {
@@ -125,7 +125,7 @@ test("a receipt that is in no log is counted by how its enclave ended", async ()
   }
 });
 
-/** Samples of a soak, every five seconds: `at` gives what the clients did since the one before. */
+/** Samples of a soak, every five seconds: `at` returns the clients' results since the previous one. */
 const samplesOf = (count, at) =>
   Array.from({ length: count }, (_, index) => ({ at: (index + 1) * 5_000, ...at(index) }));
 const CLIENTS = [
@@ -146,7 +146,7 @@ test("a client without a right answer in the last third is a fault, timed or not
   assert.deepEqual(judge(samplesOf(9, (index) => (index < 6 ? well : idle))).faults, [
     "terminal: no right answer in the last third",
   ]);
-  // One that came late is enough: what answers cost is judged by itself.
+  // A late answer is enough: latency is checked separately.
   assert.deepEqual(judge(samplesOf(9, (index) => (index < 6 || index === 8 ? well : idle))).faults, []);
 });
 

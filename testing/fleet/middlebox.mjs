@@ -1,4 +1,4 @@
-/** What stands in companies' networks: passes everything on, and puts a page of its own in the place of errors. */
+/** A middlebox as in company networks: forwards everything, but replaces errors with its own page. */
 
 import { once } from "node:events";
 import { Agent, request as ask, createServer } from "node:http";
@@ -9,9 +9,9 @@ export class Middlebox {
   #server;
   #agent = new Agent({ keepAlive: true });
   #sockets = new Set();
-  /** Whether answers that are no success become 422 and a page. */
+  /** Whether unsuccessful answers become 422 with a page. */
   rewriting = false;
-  /** How many it has rewritten. */
+  /** Number of rewritten answers. */
   rewritten = 0;
   /** Requests by path. */
   seen = new Map();
@@ -68,7 +68,7 @@ export class Middlebox {
         answer.on("error", () => response.destroy());
       },
     );
-    // The cut is passed on as a cut.
+    // A cut connection is passed on as a cut.
     onward.on("error", () => response.destroy());
     response.on("close", () => onward.destroy());
     request.on("error", () => onward.destroy());

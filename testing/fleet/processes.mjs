@@ -1,4 +1,4 @@
-/** Programs as processes: their places, their output, their end. */
+/** Runs programs as processes, with their paths, output and shutdown. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -8,9 +8,9 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The repository. */
+/** Root of the repository. */
 export const root = fileURLToPath(new URL("../../", import.meta.url));
-/** Folder of the built programs; the task runner says where they are. */
+/** Folder of the built programs; the task runner passes it. */
 export const binaries = process.env.CLEARSEAL_BIN_DIR ?? join(root, "target", "release");
 /** Folder of the model. */
 export const model =
@@ -24,16 +24,16 @@ export function binary(name) {
   return path;
 }
 
-/** The last bytes of a program's output that are kept: enough to say why it failed. */
+/** Bytes of a program's output that are kept, enough to show why it failed. */
 const KEPT = 64 * 1024;
 
-/** What this process started, and must not leave behind. */
+/** Processes that this process started and must end. */
 const started = new Set();
 process.on("exit", () => {
   for (const child of started) child.kill("SIGKILL");
 });
 
-/** For programs of their own: a signal ends what they started, too. */
+/** For programs: makes a signal end the processes they started, too. */
 export function endWithSignals() {
   for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
 }
@@ -57,7 +57,7 @@ export class Program {
     };
     this.#child.stderr.on("data", keep);
     this.#child.on("error", (error) => keep(Buffer.from(`${path}: ${error.message}`)));
-    // A program that ends early reads its input no more.
+    // A program that ends early stops reading its input.
     this.#child.stdin.on("error", () => {});
   }
 
@@ -73,7 +73,7 @@ export class Program {
     return this.#child.stdout;
   }
 
-  /** What it wrote to standard error last. */
+  /** The end of its standard error. */
   get output() {
     return this.#output;
   }
@@ -88,16 +88,16 @@ export class Program {
     return this.#child.exitCode;
   }
 
-  /** Sends a signal to this process alone. */
+  /** Sends a signal to this process only. */
   signal(name) {
     if (!this.ended) this.#child.kill(name);
   }
 
-  /** Asks it to end, and makes it end after `patienceMs`. */
+  /** Asks it to end, and kills it after `patienceMs`. */
   async stop(patienceMs = 15_000) {
     if (this.ended) return;
     const exit = once(this.#child, "exit");
-    // A process that is stopped takes no other signal.
+    // A stopped process handles no other signal.
     this.#child.kill("SIGCONT");
     this.#child.kill("SIGTERM");
     const late = setTimeout(() => this.#child.kill("SIGKILL"), patienceMs);
@@ -105,7 +105,7 @@ export class Program {
     clearTimeout(late);
   }
 
-  /** Ends it as the kernel does: nothing is written any more. */
+  /** Kills it immediately, so that it writes nothing more. */
   async kill() {
     if (this.ended) return;
     const exit = once(this.#child, "exit");
@@ -130,7 +130,7 @@ export function mebibytes(pid) {
   return Math.round((usage(pid)?.memory ?? 0) / 2 ** 20);
 }
 
-/** A TCP port that is free now. */
+/** A TCP port that is currently free. */
 export async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -142,7 +142,7 @@ export async function freePort() {
 
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Waits until `url` answers with success; fails at once where one of `programs` has ended. */
+/** Waits until `url` answers with success; fails if one of `programs` has ended. */
 export async function ready(url, programs, patienceMs = 120_000) {
   const deadline = Date.now() + patienceMs;
   for (;;) {

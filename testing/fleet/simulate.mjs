@@ -1,6 +1,7 @@
 /**
- * A thousand replicas on paper: `node testing/fleet/simulate.mjs`. Clients send requests and attest as the protocol has them do; replicas restart, are
- * rolled, and the balancer forgets. Prints where documents, balancer and logs come to their limits. docs/SCALE.md explains the inputs.
+ * Simulates a thousand replicas: `node testing/fleet/simulate.mjs`. Clients send requests and attest as the protocol specifies;
+ * replicas restart, are rolled, and the balancer loses its state. Prints when documents, balancer and logs reach their limits.
+ * docs/SCALE.md explains the inputs.
  */
 
 import { parseArgs } from "node:util";
@@ -9,13 +10,13 @@ const { values: options } = parseArgs({
   options: {
     replicas: { type: "string", default: "1000" },
     clients: { type: "string", default: "300000" },
-    /** Requests of one client a second. */
+    /** Requests of one client per second. */
     rate: { type: "string", default: "0.1" },
-    /** Seconds that a client relies on one document. */
+    /** Seconds for which a client relies on one document. */
     validity: { type: "string", default: "300" },
-    /** Documents a second that one replica makes. */
+    /** Documents that one replica signs per second. */
     documents: { type: "string", default: "100" },
-    /** Requests a second that one replica answers. */
+    /** Requests that one replica answers per second. */
     requests: { type: "string", default: "60" },
     seed: { type: "string", default: "1" },
   },
@@ -40,8 +41,9 @@ function randomness(seed) {
 }
 
 /**
- * One run, a second a step. `events(second, fleet)` harms the fleet. A client without a proof, with one that is over, or whose request comes
- * to another replica than that which it is sealed to, attests; documents beyond what its replica makes in a second wait for the next.
+ * Runs the simulation in steps of one second. `events(second, fleet)` harms the fleet. A client attests if it has no proof, its
+ * proof has expired, or its request reaches another replica than the one it is sealed to; documents beyond a replica's rate wait
+ * for the next second.
  */
 function simulate(seconds, events) {
   const random = randomness(number("seed"));
@@ -50,7 +52,7 @@ function simulate(seconds, events) {
     /** Generation of each replica's keys; it changes with each start. */
     keys: new Uint32Array(replicas),
     up: new Uint8Array(replicas).fill(1),
-    /** Whether the balancer knows the names that were given before this second. */
+    /** Whether the balancer knows names given before this second. */
     knownSince: Number.NEGATIVE_INFINITY,
   };
   const owner = new Int32Array(clients).fill(-1);
@@ -95,7 +97,7 @@ function simulate(seconds, events) {
     const again = waiting.splice(0);
     for (const [client, asking] of again) {
       if (take(client, second, asking)) continue;
-      // As host-proxy: turns for 15 seconds, then a refusal.
+      // Like host-proxy: queued for 15 seconds, then refused.
       if (second - asking > 15) outcome.refused += 1;
       else waiting.push([client, asking]);
     }
@@ -105,7 +107,7 @@ function simulate(seconds, events) {
       const replica = owner[client];
       const valid = second - since[client] < validity;
       const found = fleet.up[replica] && key[client] === fleet.keys[replica];
-      // A name that the balancer has forgotten is hashed: to the right replica once in a thousand.
+      // A name that the balancer has lost is hashed, which selects the right replica once in a thousand.
       const known = since[client] >= fleet.knownSince || random() < 1 / replicas;
       if (valid && found && known) asked[replica] += 1;
       else if (!take(client, second, second)) waiting.push([client, second]);
@@ -149,7 +151,7 @@ const runs = {
 };
 const results = Object.fromEntries(Object.entries(runs).map(([name, run]) => [name, run()]));
 
-/** Replicas that are asked before one has the log; at most eleven are. */
+/** Replicas that are asked until one has the log; at most eleven. */
 const found = Math.min(1, 11 / replicas);
 process.stdout.write(
   `${JSON.stringify(

@@ -1,7 +1,8 @@
 /**
- * `npm run soak -- --minutes 30`: every kind of client works on a fleet while replicas are killed, restarted in order, stopped, cut off and
- * slowed down, disks fill up and a clock is set. At the end every client still works, every acknowledged item has one right vector and one
- * receipt in a consistent log, but for the last receipts of enclaves that were killed, and latency, memory and file handles are flat. Writes what it measured to standard output, as JSON with --json.
+ * `npm run soak -- --minutes 30`: every kind of client works on a fleet while replicas are killed, restarted in order, stopped,
+ * cut off and slowed down, disks fill up and a clock is changed. At the end every client still works, every acknowledged item has
+ * one correct embedding and one receipt in a consistent log, except for the last receipts of killed enclaves, and latency, memory
+ * and file handles are flat. Prints its measurements, as JSON with --json.
  */
 
 import { execFile, execFileSync } from "node:child_process";
@@ -32,13 +33,13 @@ if (!(minutes > 0 && minutes <= 24 * 60) || !(replicas >= 2 && replicas <= 8)) {
   process.exit(2);
 }
 
-/** Between two looks at memory, handles and times. */
+/** Interval between readings of memory, handles and times. */
 const SAMPLE_MS = 5_000;
 const DISK_BYTES = 24 * 1024 * 1024;
-/** How far the npm client's clock is set. A policy allows a minute, and five minutes of age. */
+/** How far the npm client's clock is changed. A policy allows a minute, and five minutes of age. */
 const CLOCK_STEP_MS = 40_000;
 
-/** Xorshift: the same seed harms the same replicas in the same order. */
+/** Xorshift: the same seed causes the same faults in the same order. */
 function randomness(seed) {
   let state = (seed || 1) >>> 0;
   return (below) => {
@@ -53,7 +54,7 @@ function randomness(seed) {
 const run = promisify(execFile);
 const say = (text) => process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${text}\n`);
 
-/** A small disk for the logs, where this user may mount one. */
+/** A small disk for the logs, if this user may mount one. */
 function smallDisk() {
   const folder = mkdtempSync(join(tmpdir(), "clearseal-disk-"));
   try {
@@ -82,11 +83,13 @@ const clients = everyClient(common, {
 });
 await progress(clients);
 
-/** Planned stops under way, and whether the disk of the logs is full. A log that cannot be written cannot be ended in order either. */
+/**
+ * Planned stops in progress, and whether the log disk is full. An enclave cannot stop in order while its log cannot be written.
+ */
 let stopping = 0;
 let full = false;
 
-/** A stop that no receipt may be lost in. */
+/** A stop that must not lose a receipt. */
 function planned(stop) {
   return async (replica) => {
     while (full) await pause(100);
@@ -99,7 +102,7 @@ function planned(stop) {
   };
 }
 
-/** Harms, each with what mends it. Both take the replica. */
+/** Faults with their repairs. Both take the replica. */
 const HARMS = {
   "replica killed": [(it) => it.kill(), (it) => it.start()],
   "enclave killed": [(it) => it.killEnclave(), (it) => it.start()],
@@ -137,7 +140,7 @@ const HARMS = {
         try {
           writeFileSync(join(disk.folder, "filler"), Buffer.alloc(bavail * bsize));
         } catch (cause) {
-          // A log has grown since the disk was asked for its room: full is full.
+          // A log has grown since the free space was read: the disk is full all the same.
           if (cause.code !== "ENOSPC") throw cause;
         }
       },
@@ -159,7 +162,7 @@ async function sample() {
   while (!over) {
     await pause(SAMPLE_MS);
     const processes = { haproxy: fleet.balancer.pid };
-    // The npm package works in this process.
+    // The npm package runs in this process.
     for (const { name, work } of clients) processes[name] = work.programs?.[0].pid ?? process.pid;
     const entry = { at: Date.now() - begun, usage: {}, right: {}, times: {}, replicas: [] };
     for (const [name, pid] of Object.entries(processes)) entry.usage[name] = usage(pid);
@@ -179,13 +182,13 @@ async function sample() {
   }
 }
 
-/** One harm after the other, each on a replica of its own choice; at times a second one beside it. */
-async function chaos(lane) {
+/** Causes one fault after the other, each on a replica of its choice; sometimes two run concurrently. */
+async function chaos(worker) {
   const names = Object.keys(HARMS);
   while (!over) {
     const name = names[random(names.length)];
-    // Lanes harm different replicas, so that one is always well.
-    const replica = fleet.replicas[lane === 0 ? random(replicas - 1) : replicas - 1];
+    // Workers harm different replicas, so that one is always healthy.
+    const replica = fleet.replicas[worker === 0 ? random(replicas - 1) : replicas - 1];
     const [harm, mend] = HARMS[name];
     const forMs = 1_000 + random(7_000);
     say(`${name}: ${replica.name}, ${(forMs / 1000).toFixed(1)} s`);
@@ -194,14 +197,14 @@ async function chaos(lane) {
     await mend(replica);
     await replica.ready();
     harmed.set(name, (harmed.get(name) ?? 0) + 1);
-    await pause(2_000 + random(4_000) + lane * 8_000);
+    await pause(2_000 + random(4_000) + worker * 8_000);
   }
 }
 
 const sampling = sample();
-// The last replica is harmed only where there are more than two: half of the fleet at once, and never all of it.
-const lanes = replicas > 2 ? [chaos(0), chaos(1)] : [chaos(0)];
-const failed = Promise.all(lanes).then(
+// The last replica is harmed only if there are more than two: at once half of the fleet, never all of it.
+const workers = replicas > 2 ? [chaos(0), chaos(1)] : [chaos(0)];
+const failed = Promise.all(workers).then(
   () => null,
   (cause) => cause,
 );
@@ -217,7 +220,7 @@ const tallies = await Promise.all(clients.map(({ end }) => end()));
 const seconds = (Date.now() - begun) / 1000;
 
 say("asking for every receipt's place");
-// Twice the interval at which a log is looked at and shown.
+// Twice the interval at which a log is read and published.
 await pause(10_000);
 const logs = new Set();
 for (const { url } of fleet.replicas) {
@@ -232,7 +235,7 @@ const checks = fleet.replicas.map(({ log }) =>
 );
 report();
 
-/** The terminal's own judgement of some receipts: attestation, receipt, inclusion, the head's signature. */
+/** Verifies some receipts with the command line: attestation, receipt, inclusion, the head's signature. */
 async function judgeSamples() {
   const policyFile = join(fleet.folder, "policy.json");
   let accepted = 0;
@@ -242,7 +245,7 @@ async function judgeSamples() {
     const file = join(fleet.folder, `bundle-${index}.json`);
     writeFileSync(file, bundle);
     try {
-      // Not synchronously: the networks between balancer and proxies are in this process.
+      // Not synchronously: the networks between balancer and proxies run in this process.
       await run(binary("clearseal"), [
         "verify",
         "log",
@@ -255,10 +258,10 @@ async function judgeSamples() {
       ]);
       accepted += 1;
     } catch (cause) {
-      const said = String(cause.stderr ?? cause);
-      // The tail of a killed enclave's log was never given to its host.
-      const unlogged = said.includes("RECEIPT_NOT_LOGGED") || said.includes("LOG_UNKNOWN");
-      if (!unlogged || total(settled.lostInKills) === 0) refused.push(said.slice(0, 500));
+      const output = String(cause.stderr ?? cause);
+      // The tail of a killed enclave's log never reached its host.
+      const unlogged = output.includes("RECEIPT_NOT_LOGGED") || output.includes("LOG_UNKNOWN");
+      if (!unlogged || total(settled.lostInKills) === 0) refused.push(output.slice(0, 500));
     }
   }
   return { accepted, of: bundles.length, refused };
@@ -266,7 +269,7 @@ async function judgeSamples() {
 
 function report() {
   const faults = [];
-  // The first minute warms caches and pools, and is left out of long runs.
+  // The first minute warms caches and pools, and is excluded in long runs.
   const [first, last] = thirds(samples, minutes >= 3 ? 60_000 : 0);
   const flat = {};
   for (const name of Object.keys(samples[0]?.usage ?? {})) {
@@ -276,7 +279,7 @@ function report() {
       handles: [most(first, "handles"), most(last, "handles")],
     };
     flat[name] = row;
-    // This process holds every receipt, as its ledger.
+    // This process holds every receipt in its ledger.
     const slack = name === "npm package" ? 96 + ledger.count / 1000 : 24;
     if (row.memoryMiB[1] > row.memoryMiB[0] * 1.25 + slack) faults.push(`${name}: memory grew`);
     if (row.handles[1] > row.handles[0] * 1.25 + 32) faults.push(`${name}: handles grew`);
@@ -293,10 +296,10 @@ function report() {
   faults.push(...work.faults);
   if (stuck) faults.push(`after the last harm: ${stuck.message}`);
   const rows = clients.map(({ name }, index) => {
-    const { right, wrong, failed, said } = tallies[index];
+    const { right, wrong, failed, lastError } = tallies[index];
     if (wrong > 0) faults.push(`${name}: ${wrong} wrong vectors`);
     for (const code of ["EXIT_1", "EXIT_2", "BROKE_OFF", "OUT_OF_ORDER", "ROWS_MISSING"]) {
-      if (failed.has(code)) faults.push(`${name}: ${code} ${said ?? ""}`);
+      if (failed.has(code)) faults.push(`${name}: ${code} ${lastError ?? ""}`);
     }
     return { client: name, right, wrong, failed: Object.fromEntries(failed) };
   });

@@ -1,6 +1,6 @@
-/** What the samples of a soak say of its clients: who stopped working, and whose answers became slow. */
+/** Evaluates the samples of a soak: which clients stopped working, and which became slow. */
 
-/** The first and the last third of the samples that were taken later than `warmMs`. */
+/** The first and last third of the samples taken later than `warmMs`. */
 export function thirds(samples, warmMs) {
   const warm = samples.filter(({ at }) => at > warmMs);
   const third = Math.max(1, Math.floor(warm.length / 3));
@@ -15,9 +15,9 @@ function quantile(values, part) {
 }
 
 /**
- * Latency of every client whose requests are `timed`, in both thirds, and the faults. A sample holds of each client, since the one
- * before it, how many vectors were `right` and the `times` of its requests. What is missing is a fault: a client that does nothing
- * is neither wrong nor slow.
+ * Latency of every client whose requests are `timed`, in both thirds, and the faults. A sample has, per client and since the
+ * previous sample, the number of `right` embeddings and the `times` of its requests. A missing value is a fault, because an idle
+ * client is neither wrong nor slow.
  */
 export function judgeWork(clients, [first, last]) {
   const latency = {};

@@ -9,7 +9,7 @@ export class Wire {
   #sockets = new Set();
   #cut = false;
   #silent = false;
-  /** Bytes a second in each direction of each connection; 0: as fast as it goes. */
+  /** Bytes per second in each direction of a connection; 0: unlimited. */
   rate = 0;
 
   /** @param {number} to port on 127.0.0.1 */
@@ -31,19 +31,19 @@ export class Wire {
     await once(this.#server, "close");
   }
 
-  /** Ends every connection, and each new one at once. */
+  /** Ends every connection, and each new one immediately. */
   cut() {
     this.#cut = true;
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Passes nothing on; no connection ends. */
+  /** Forwards nothing, without ending connections. */
   silence() {
     this.#silent = true;
     for (const socket of this.#sockets) socket.pause();
   }
 
-  /** As a network should be. */
+  /** Restores normal operation. */
   mend() {
     this.#cut = false;
     this.#silent = false;
@@ -86,7 +86,7 @@ export class Wire {
       if (waitMs >= 1) setTimeout(go, waitMs);
     });
     from.on("end", () => to.end());
-    // Whatever ended it ends the other side too.
+    // An ended connection also ends the other side.
     from.on("error", () => to.destroy());
     from.on("close", () => {
       this.#sockets.delete(from);

@@ -1,18 +1,19 @@
-//! Vectors that a document alone does not decide: registers, debug mode, nonce and age (checks 22 to 24).
+//! Vectors that depend on more than the document: registers, debug mode, nonce and age (checks 22 to 24).
 
-use crate::protocol::{Policy, Verdict};
-use crate::scene::{NONCE, NOW, Scene};
 use base16ct::lower::encode_string as hex;
 use forge::Forgery;
 
-/// A document, a demand and a moment.
+use crate::fixture::{Fixture, NONCE, NOW};
+use crate::protocol::{Policy, Verdict};
+
+/// A document, a policy and a time.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// 0 where it must be accepted.
+    /// 0 if it must be accepted.
     pub(crate) check: u8,
     pub(crate) code: &'static str,
     pub(crate) note: &'static str,
-    /// Milliseconds between the document and the judgement.
+    /// Milliseconds between the document and its appraisal.
     pub(crate) later: u64,
     pub(crate) document: fn(&mut Forgery),
     pub(crate) policy: fn(&mut Policy),
@@ -31,9 +32,9 @@ impl Case {
         NOW + self.later
     }
 
-    /// The kit's own registers 0, 1 and 2, and nothing else, as changed.
-    pub(crate) fn demand(&self, scene: &Scene) -> Policy {
-        let pcrs = scene
+    /// The kit's own registers 0, 1 and 2, with the case's changes.
+    pub(crate) fn demand(&self, fixture: &Fixture) -> Policy {
+        let pcrs = fixture
             .contents()
             .pcrs
             .iter()
@@ -64,7 +65,7 @@ fn nonce(policy: &mut Policy) {
 }
 
 pub(crate) const CASES: &[Case] = &[
-    case("policy-registers", 0, "", "the registers that are demanded"),
+    case("policy-registers", 0, "", "the required registers"),
     Case {
         policy: nonce,
         ..case("policy-nonce", 0, "", "the nonce that was sent")
@@ -112,7 +113,7 @@ pub(crate) const CASES: &[Case] = &[
             "policy-pcr1-absent",
             22,
             "PCR_MISMATCH",
-            "a demanded register is not there",
+            "a required register is missing",
         )
     },
     Case {
@@ -129,9 +130,9 @@ pub(crate) const CASES: &[Case] = &[
         ..case(
             "policy-debug-mode",
             23,
-            // Refused before the document is looked at: a policy that demands zeros accepts every image.
+            // Refused before the document is parsed: a policy that requires zeros accepts every image.
             "POLICY_TOO_WIDE",
-            "all-zero registers, and a policy that demands them: any image would do",
+            "all-zero registers, and a policy that requires them: accepts any image",
         )
     },
     Case {
@@ -141,7 +142,7 @@ pub(crate) const CASES: &[Case] = &[
             "policy-nonce-other",
             24,
             "NONCE_MISMATCH",
-            "an answer to somebody else",
+            "an answer to another client",
         )
     },
     Case {

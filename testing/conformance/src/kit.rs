@@ -1,59 +1,52 @@
-//! The kit: documents under a development root of its own, and a manifest that says of each what is right.
+//! The kit: documents under its own development root, and a manifest with the expected verdict of each.
 
-use crate::appraisal::CASES;
-use crate::protocol::{Policy, Request, Verdict};
-use crate::scene::{NOW, Scene};
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use anyhow::{Context, Result, ensure};
 use attestation::SPECS;
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeSet;
-use std::path::Path;
 
-/// Value of the member `format`. A change of meaning gets another number.
+use crate::appraisal::CASES;
+use crate::fixture::{Fixture, NOW};
+use crate::protocol::{Policy, Request, Verdict};
+
+/// Value of the member `format`. A change of meaning gets a new number.
 pub const FORMAT: &str = "clearseal-conformance/1";
 
-/// Vectors on which sound verifiers may differ: this project's verifier has decided, and nobody else is judged by it.
+/// Vectors on which sound verifiers may differ: only this project's verifier is judged by them.
 const DIFFER: &[(&str, &str)] = &[
-    (
-        "alg-long-head",
-        "other encoding of a header that says the same",
-    ),
+    ("alg-long-head", "another encoding of an equivalent header"),
     (
         "array-indefinite",
-        "other encoding of an array that says the same",
+        "another encoding of an equivalent array",
     ),
-    (
-        "array-long-head",
-        "other encoding of an array that says the same",
-    ),
+    ("array-long-head", "another encoding of an equivalent array"),
     ("cabundle-reversed", "a path can be found by searching"),
-    ("integer-key", "a field that nobody knows"),
+    ("integer-key", "an unknown field"),
     (
         "leaf-with-unknown-extension",
-        "an extension that some know, and find empty",
+        "an extension that some verifiers know and find empty",
     ),
     (
         "module-id-long-head",
-        "other encoding of a text that says the same",
+        "another encoding of an equivalent text",
     ),
-    (
-        "nonce-chunked",
-        "other encoding of a string that says the same",
-    ),
+    ("nonce-chunked", "another encoding of an equivalent string"),
     (
         "optionals-1024",
-        "AWS's text says 512, documents of AWS exceed it",
+        "AWS's documentation states 512, but its documents exceed it",
     ),
     (
         "payload-chunked",
-        "other encoding of a string that says the same",
+        "another encoding of an equivalent string",
     ),
     (
         "protected-indefinite",
-        "other encoding of a header that says the same",
+        "another encoding of an equivalent header",
     ),
     (
         "protected-with-kid",
@@ -63,18 +56,18 @@ const DIFFER: &[(&str, &str)] = &[
         "regional-and-zonal-swapped",
         "a path can be found by searching",
     ),
-    ("root-left-out", "whoever pins the root need not be sent it"),
+    (
+        "root-left-out",
+        "a verifier that pins the root does not need it",
+    ),
     ("root-twice", "a path can be found by searching"),
     (
         "root-with-another-serial",
         "the pinned key signed what follows",
     ),
-    (
-        "tag-18-long-head",
-        "other encoding of a tag that says the same",
-    ),
-    ("unknown-field", "a field that nobody knows"),
-    ("unprotected-indefinite", "other encoding of an empty map"),
+    ("tag-18-long-head", "another encoding of an equivalent tag"),
+    ("unknown-field", "an unknown field"),
+    ("unprotected-indefinite", "another encoding of an empty map"),
     (
         "unprotected-x5chain",
         "a header parameter that changes nothing",
@@ -85,47 +78,47 @@ const DIFFER: &[(&str, &str)] = &[
     ),
 ];
 
-/// `kit.json`.
+/// Contents of `kit.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kit {
     /// [`FORMAT`].
     pub format: String,
-    /// The kit's own root, base64 DER. Its key is public: trust it nowhere else.
+    /// The kit's root, base64 DER. Its key is public: do not trust it elsewhere.
     pub root: String,
-    /// In the order of their checks.
+    /// Ordered by check.
     pub vectors: Vec<Vector>,
 }
 
-/// One document and what a verifier must say of it.
+/// One document and its expected verdict.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
-    /// Unique, stable.
+    /// Unique and stable.
     pub id: String,
     /// The document, relative to `kit.json`.
     pub file: String,
     /// SHA-256 of the document, hex.
     pub sha256: String,
-    /// The moment to judge as of, Unix milliseconds.
+    /// Time of the appraisal, Unix milliseconds.
     pub time: u64,
-    /// What else is demanded; `null` where only authenticity is asked.
+    /// Further requirements; `null` if only authenticity is checked.
     pub policy: Option<Policy>,
     /// `accept` or `refuse`.
     pub expected: Verdict,
-    /// Whether sound verifiers may differ; then the expectation is this project's own.
+    /// Whether sound verifiers may differ; the expectation is then only this project's.
     pub may_differ: bool,
-    /// This project's code of the refusal; others may have their own. Empty where the document is good.
+    /// This project's error code; others may have their own. Empty if the document is valid.
     pub code: String,
-    /// Number of the check that decides; 0 where the document is good.
+    /// Number of the deciding check; 0 if the document is valid.
     pub check: u8,
-    /// What asks for the check.
+    /// Source of the check's requirement.
     pub clause: String,
-    /// The check as a question, or what is particular about this vector.
+    /// The check as a question, or what is special about this vector.
     pub note: String,
 }
 
-/// One vector with its document, ready to be asked.
+/// One vector with its document, as a question.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// See [`Vector::check`].
@@ -134,20 +127,20 @@ pub struct Question {
     pub expected: Verdict,
     /// See [`Vector::may_differ`].
     pub may_differ: bool,
-    /// See [`Vector::code`]; `None` where the vector is somebody else's and has none.
+    /// See [`Vector::code`]; `None` for a vector of others, which has no code.
     pub code: Option<String>,
-    /// What the verifier is asked.
+    /// The request to the verifier.
     pub request: Request,
 }
 
 impl Kit {
-    /// Makes the kit: the manifest, and each document in the manifest's order.
+    /// Generates the kit: the manifest, and the documents in the manifest's order.
     pub fn generate() -> (Self, Vec<Vec<u8>>) {
-        let scene = Scene::new();
+        let fixture = Fixture::new();
         let mut vectors = Vec::new();
         let mut documents = Vec::new();
         for vector in forge::vectors() {
-            let document = scene.document(vector.apply);
+            let document = fixture.document(vector.apply);
             vectors.push(Vector {
                 id: vector.name.to_owned(),
                 file: format!("documents/{}.cbor", vector.name),
@@ -159,24 +152,24 @@ impl Kit {
                 } else {
                     Verdict::Refuse
                 },
-                may_differ: why_differ(vector.name).is_some(),
+                may_differ: reason_to_differ(vector.name).is_some(),
                 code: vector.code.to_owned(),
                 check: vector.check,
                 clause: clause(vector.check).to_owned(),
-                note: why_differ(vector.name)
+                note: reason_to_differ(vector.name)
                     .unwrap_or(question(vector.check))
                     .to_owned(),
             });
             documents.push(document);
         }
         for case in CASES {
-            let document = scene.document(case.document);
+            let document = fixture.document(case.document);
             vectors.push(Vector {
                 id: case.name.to_owned(),
                 file: format!("documents/{}.cbor", case.name),
                 sha256: hex(&Sha256::digest(&document)),
                 time: case.time(),
-                policy: Some(case.demand(&scene)),
+                policy: Some(case.demand(&fixture)),
                 expected: case.verdict(),
                 may_differ: false,
                 code: case.code.to_owned(),
@@ -188,7 +181,7 @@ impl Kit {
         }
         let kit = Self {
             format: FORMAT.to_owned(),
-            root: Base64::encode_string(scene.root()),
+            root: Base64::encode_string(fixture.root()),
             vectors,
         };
         (kit, documents)
@@ -197,7 +190,7 @@ impl Kit {
     /// Writes `kit.json` and `documents/` into `folder`.
     ///
     /// # Errors
-    /// Where a file cannot be written.
+    /// If a file cannot be written.
     pub fn write(folder: &Path) -> Result<Self> {
         let (kit, documents) = Self::generate();
         std::fs::create_dir_all(folder.join("documents"))
@@ -210,16 +203,16 @@ impl Kit {
         Ok(kit)
     }
 
-    /// Reads a kit and all its documents, each compared with its hash.
+    /// Reads a kit and all its documents, and compares each with its hash.
     ///
     /// # Errors
-    /// Where a file is missing or is not what the manifest says.
+    /// If a file is missing or does not match the manifest.
     pub fn read(folder: &Path) -> Result<Vec<Question>> {
         let path = folder.join("kit.json");
         let json =
             std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let kit: Self = serde_json::from_slice(&json)
-            .with_context(|| format!("{} is no kit", path.display()))?;
+            .with_context(|| format!("{} is not a kit", path.display()))?;
         kit.check()?;
         kit.vectors
             .iter()
@@ -231,10 +224,10 @@ impl Kit {
             .collect()
     }
 
-    /// The kit in memory.
+    /// Generates the kit in memory.
     ///
     /// # Errors
-    /// Never, unless the generator is at fault.
+    /// Only if the generator has a defect.
     pub fn questions() -> Result<Vec<Question>> {
         let (kit, documents) = Self::generate();
         kit.check()?;
@@ -244,10 +237,10 @@ impl Kit {
             .collect()
     }
 
-    /// Whether the manifest is well-formed: identifiers unique, files inside, checks known, codes where they belong.
+    /// Checks that the manifest is well-formed: unique identifiers, files inside the folder, known checks, codes where required.
     ///
     /// # Errors
-    /// The first thing that is not.
+    /// The first violation.
     pub fn check(&self) -> Result<()> {
         ensure!(self.format == FORMAT, "the format is not {FORMAT}");
         Base64::decode_vec(&self.root).context("the root is not base64")?;
@@ -312,7 +305,7 @@ impl Vector {
     }
 }
 
-fn why_differ(name: &str) -> Option<&'static str> {
+fn reason_to_differ(name: &str) -> Option<&'static str> {
     let found = DIFFER.iter().find(|(known, _)| *known == name);
     found.map(|(_, why)| *why)
 }

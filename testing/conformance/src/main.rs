@@ -1,18 +1,19 @@
-//! Writes the kit, judges verifiers by it, and is itself the adapter of this project's verifier.
+//! Writes the kit, judges verifiers with it, and is the adapter of this project's verifier.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "it talks to a terminal, or to a pipe")]
 
-use anyhow::{Context, Result, bail, ensure};
-use clap::{Parser, Subcommand};
-use conformance::judge::{self, Outcome, Outcomes};
-use conformance::kit::{Kit, Question};
-use conformance::peers::PEERS;
-use conformance::protocol::Request;
-use conformance::table::{self, Column};
-use conformance::{own, referenced};
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Parser, Subcommand};
+use conformance::kit::{Kit, Question};
+use conformance::peers::PEERS;
+use conformance::protocol::Request;
+use conformance::runner::{self, Outcome, Outcomes};
+use conformance::table::{self, Column};
+use conformance::{project_verifier, referenced};
 
 /// Judges verifiers of Nitro attestation documents.
 #[derive(Parser)]
@@ -30,17 +31,17 @@ enum Verb {
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
     },
-    /// Answer the questions of standard input with this project's verifier
+    /// Answer the questions on standard input with this project's verifier
     Own,
-    /// Judge a verifier by the kit, and by the referenced documents where they are present
+    /// Judge a verifier with the kit, and with the referenced documents if they are present
     Judge {
-        /// The adapter, as one would type it: program and arguments [default: this project's own]
+        /// Command line of the adapter: program and arguments [default: this project's own]
         #[arg(long, value_name = "COMMAND")]
         command: Option<String>,
-        /// A kit that was written before [default: made anew]
+        /// An existing kit [default: generate a new one]
         #[arg(long, value_name = "FOLDER")]
         kit: Option<PathBuf>,
-        /// Print every wrong answer too
+        /// Also print every wrong answer
         #[arg(long)]
         verbose: bool,
     },
@@ -63,7 +64,7 @@ fn main() -> Result<()> {
             command,
             kit,
             verbose,
-        } => one(command.as_deref(), kit.as_deref(), verbose),
+        } => judge_one(command.as_deref(), kit.as_deref(), verbose),
         Verb::Peers { page, only } => peers(&page, &only),
     }
 }
@@ -84,13 +85,13 @@ fn adapter() -> Result<()> {
         let line = line?;
         let request: Request =
             serde_json::from_str(&line).with_context(|| format!("no question: {line}"))?;
-        let answer = serde_json::to_string(&own::answer(&request))?;
+        let answer = serde_json::to_string(&project_verifier::answer(&request))?;
         writeln!(output, "{answer}")?;
     }
     Ok(())
 }
 
-/// The kit's questions on which sound verifiers agree, and those of the documents that lie elsewhere.
+/// The kit's questions on which sound verifiers agree, and the referenced documents'.
 fn questions(kit: Option<&Path>) -> Result<Vec<Question>> {
     let mut questions = match kit {
         Some(folder) => Kit::read(folder)?,
@@ -100,13 +101,15 @@ fn questions(kit: Option<&Path>) -> Result<Vec<Question>> {
     match referenced::folder() {
         Some(folder) => questions.extend(referenced::questions(&folder)?),
         None => {
-            println!("no genuine documents at hand (CLEARSEAL_VECTORS): judged by the kit alone");
+            println!(
+                "no genuine documents available (CLEARSEAL_VECTORS): judged with the kit only"
+            );
         }
     }
     Ok(questions)
 }
 
-fn one(command: Option<&str>, kit: Option<&Path>, verbose: bool) -> Result<()> {
+fn judge_one(command: Option<&str>, kit: Option<&Path>, verbose: bool) -> Result<()> {
     let program = match command {
         None => own_adapter()?,
         Some(command) => {
@@ -117,11 +120,11 @@ fn one(command: Option<&str>, kit: Option<&Path>, verbose: bool) -> Result<()> {
         }
     };
     let questions = questions(kit)?;
-    let outcomes = judge::run(program, &questions)?;
+    let outcomes = runner::run(program, &questions)?;
     if verbose {
-        for (id, (outcome, said)) in &outcomes {
+        for (id, (outcome, message)) in &outcomes {
             if !matches!(outcome, Outcome::Right | Outcome::NotJudged) {
-                println!("{id}: {outcome:?} {said}");
+                println!("{id}: {outcome:?} {message}");
             }
         }
     }
@@ -145,7 +148,7 @@ fn peers(page: &Path, only: &[String]) -> Result<()> {
         name: "clearseal",
         version: env!("CARGO_PKG_VERSION"),
         about: "this project's `attestation`".to_owned(),
-        outcomes: judge::run(own_adapter()?, &questions)?,
+        outcomes: runner::run(own_adapter()?, &questions)?,
     }];
     println!("clearseal: {}", summary(&columns[0].outcomes));
     let mut missing = Vec::new();
@@ -156,7 +159,7 @@ fn peers(page: &Path, only: &[String]) -> Result<()> {
         }
         let outcomes = peer
             .prepare()
-            .and_then(|command| judge::run(command, &questions));
+            .and_then(|command| runner::run(command, &questions));
         match outcomes {
             Ok(outcomes) => {
                 println!("{}: {}", peer.name, summary(&outcomes));
@@ -171,14 +174,14 @@ fn peers(page: &Path, only: &[String]) -> Result<()> {
     std::fs::write(page, table::page(&questions, &columns, &missing, &today()?))
         .with_context(|| format!("cannot write {}", page.display()))?;
     println!("wrote {}", page.display());
-    // Who was left out on purpose is no failure.
+    // A verifier that was deliberately left out is not a failure.
     if only.is_empty() && !missing.is_empty() {
         bail!("not judged, and the page says so: {}", missing.join(", "));
     }
     Ok(())
 }
 
-/// This very program, as an adapter.
+/// This program, as an adapter.
 fn own_adapter() -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("own");

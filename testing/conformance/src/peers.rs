@@ -1,28 +1,29 @@
-//! Public verifiers that the kit judges, each behind a small adapter of ours in `testing/conformance/adapters`.
+//! Public verifiers that the kit judges, each with a small adapter in `testing/conformance/adapters`.
 
-use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::{Context, Result, bail};
+
 /// One verifier.
 pub struct Peer {
-    /// As its registry names it.
+    /// Name in its registry.
     pub name: &'static str,
-    /// Version that the adapter is pinned to.
+    /// Version that the adapter pins.
     pub version: &'static str,
-    /// Where it comes from.
+    /// Its registry.
     pub registry: &'static str,
-    /// What its adapter asks of it, and what it cannot be asked.
+    /// The settings that its adapter uses, and what the verifier cannot check.
     pub settings: &'static str,
     /// Commands that install it, run in the adapter's folder.
     install: &'static [&'static [&'static str]],
     /// Folder of the adapter.
     folder: &'static str,
-    /// The adapter, started in its folder.
+    /// Command that starts the adapter in its folder.
     run: &'static [&'static str],
 }
 
-/// All of them.
+/// All public verifiers.
 pub const PEERS: &[Peer] = &[
     Peer {
         name: "nitrite",
@@ -81,10 +82,10 @@ pub const PEERS: &[Peer] = &[
 ];
 
 impl Peer {
-    /// Installs what the adapter needs, and returns the command that starts it.
+    /// Installs the adapter's dependencies, and returns the command that starts it.
     ///
     /// # Errors
-    /// Where a command is missing or fails.
+    /// If a command is missing or fails.
     pub fn prepare(&self) -> Result<Command> {
         let folder = adapters().join(self.folder);
         for words in self.install {
@@ -102,14 +103,14 @@ impl Peer {
 
 fn command(words: &[&str], folder: &Path) -> Result<Command> {
     let (program, arguments) = words.split_first().context("no command")?;
-    // A program of the adapter's own is named relative to its folder, wherever we were started.
+    // A program of the adapter itself has a path relative to its folder.
     let program = match program.contains('/') {
         true => folder.join(program),
         false => PathBuf::from(program),
     };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder);
-    // What the runner's own cargo sets must not reach another workspace.
+    // Variables set by the runner's cargo must not affect another workspace.
     for variable in ["CARGO_MANIFEST_DIR", "CARGO_TARGET_DIR", "RUSTFLAGS"] {
         command.env_remove(variable);
     }

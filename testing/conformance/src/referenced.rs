@@ -1,8 +1,8 @@
-//! Documents that lie elsewhere and are never copied: genuine ones of AWS, and changed ones whose makers say what is
-//! expected. They are named by path and hash, and judged as of their own timestamp.
+//! Documents that are stored elsewhere and never copied: genuine ones of AWS, and changed ones with an expected verdict from
+//! their authors. Identified by path and hash, and appraised as of their own timestamps.
 
-use crate::kit::Question;
-use crate::protocol::{Request, Verdict};
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context, Result, ensure};
 use attestation::{
     Appraisal, AttestationDocument, CheckLog, ErrorCode, RowId, TrustAnchor, UnixMillis,
@@ -10,9 +10,11 @@ use attestation::{
 use base64ct::{Base64, Encoding};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
 
-/// Where the documents are: `$CLEARSEAL_VECTORS`, else beside the project; `None` where they are absent.
+use crate::kit::Question;
+use crate::protocol::{Request, Verdict};
+
+/// Folder of the documents: `$CLEARSEAL_VECTORS`, otherwise next to the project; `None` if it is absent.
 pub fn folder() -> Option<PathBuf> {
     Some(forge::shared_vectors()?.join("nitro"))
 }
@@ -20,11 +22,11 @@ pub fn folder() -> Option<PathBuf> {
 /// Every document of `folder` on which sound verifiers agree.
 ///
 /// # Errors
-/// Where a file is missing, is not what its list says, or is of a kind that nobody knows.
+/// If a file is missing, does not match its list, or is of an unknown kind.
 pub fn questions(folder: &Path) -> Result<Vec<Question>> {
     let aws = TrustAnchor::aws_nitro_g1();
     let own = std::fs::read(folder.join("testpki/test_root.der")).context("no test root")?;
-    let own = TrustAnchor::development(&own).context("the test root is no certificate")?;
+    let own = TrustAnchor::development(&own).context("the test root is not a certificate")?;
     let mut questions = Vec::new();
     for (list, member, anchor) in [
         ("index.json", "documents", &aws),
@@ -51,15 +53,15 @@ fn question(folder: &Path, entry: &Value, anchor: &TrustAnchor) -> Result<Option
     let expected = match entry["expected"].as_str() {
         Some("valid") => Verdict::Accept,
         Some("invalid") => Verdict::Refuse,
-        // Sound verifiers may differ: nobody is judged by it.
+        // Sound verifiers may differ, so no verifier is judged by it.
         Some("policy") => return Ok(None),
-        _ => anyhow::bail!("{file}: nobody knows what is expected"),
+        _ => anyhow::bail!("{file}: the expected verdict is unknown"),
     };
     let time = AttestationDocument::parse(&document, &mut CheckLog::new())
         .map_or(UnixMillis(1_700_000_000_000), |parsed| {
             parsed.claims().timestamp
         });
-    // The expectation is its makers'; which of our checks it belongs to is where this verifier refuses it.
+    // The authors state the expected verdict; the check is the one with which this project's verifier refuses the document.
     let report = Appraisal::of(&document).inspect(anchor, time);
     let code = ErrorCode::ALL
         .iter()

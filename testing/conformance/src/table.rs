@@ -1,10 +1,11 @@
-//! Who differs where, as a page.
+//! Writes a page that shows where verifiers differ.
 
-use crate::judge::{Outcome, Outcomes};
+use std::collections::BTreeSet;
+
 use crate::kit::{self, Question};
 use crate::peers::Peer;
 use crate::protocol::Verdict;
-use std::collections::BTreeSet;
+use crate::runner::{Outcome, Outcomes};
 
 /// One verifier's column.
 pub struct Column<'a> {
@@ -12,9 +13,9 @@ pub struct Column<'a> {
     pub name: &'a str,
     /// Version that was judged.
     pub version: &'a str,
-    /// Where it comes from, and what it was asked.
+    /// Its source, and the settings it was used with.
     pub about: String,
-    /// How it answered.
+    /// Its answers.
     pub outcomes: Outcomes,
 }
 
@@ -30,7 +31,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The page. `missing` could not be installed or run.
+/// The page. `missing` lists verifiers that could not be installed or run.
 pub fn page(
     questions: &[Question],
     columns: &[Column<'_>],
@@ -120,7 +121,7 @@ fn row(title: &str, asked: &[&Question], columns: &[Column<'_>]) -> String {
     let mut row = format!("| {title} | {} |", asked.len());
     for column in columns {
         let count = |outcome| {
-            let is = |question: &&&Question| of(column, question) == outcome;
+            let is = |question: &&&Question| outcome_of(column, question) == outcome;
             asked.iter().filter(is).count()
         };
         let judged = asked.len() - count(Outcome::NotJudged);
@@ -144,7 +145,7 @@ fn row(title: &str, asked: &[&Question], columns: &[Column<'_>]) -> String {
     row
 }
 
-fn of(column: &Column<'_>, question: &Question) -> Outcome {
+fn outcome_of(column: &Column<'_>, question: &Question) -> Outcome {
     column
         .outcomes
         .get(&question.request.id)
@@ -155,7 +156,7 @@ fn wrong<'a>(questions: &'a [Question], column: &Column<'_>) -> Vec<(&'static st
     let named = |wanted| {
         let names = questions
             .iter()
-            .filter(move |question| of(column, question) == wanted);
+            .filter(move |question| outcome_of(column, question) == wanted);
         names.map(|question| question.request.id.as_str()).collect()
     };
     [

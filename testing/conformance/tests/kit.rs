@@ -1,15 +1,16 @@
-//! The kit is well-formed and reproducible, and this project's verifier gets all of it right.
+//! The kit is well-formed and reproducible, and this project's verifier answers all of it correctly.
 
-use conformance::judge::{Outcome, outcome};
-use conformance::kit::{Kit, Question};
-use conformance::protocol::{Answer, Verdict};
-use conformance::{judge, own, referenced, table};
 use std::process::Command;
 
-/// The right verdict, and for our own vectors the very code.
+use conformance::kit::{Kit, Question};
+use conformance::protocol::{Answer, Verdict};
+use conformance::runner::{Outcome, outcome};
+use conformance::{project_verifier, referenced, runner, table};
+
+/// Checks the verdict, and for our own vectors the exact code.
 fn judge_own(questions: &[Question]) {
     for question in questions {
-        let Answer { id, verdict, code } = own::answer(&question.request);
+        let Answer { id, verdict, code } = project_verifier::answer(&question.request);
         assert_eq!(
             outcome(question.expected, verdict),
             Outcome::Right,
@@ -30,7 +31,7 @@ fn our_own_verifier_gets_the_kit_right() {
         .filter(|question| question.expected == Verdict::Accept);
     assert!(accepted.count() > 15);
     assert!(questions.len() > 150, "{}", questions.len());
-    // Every check that a document alone can break, and those of image and freshness.
+    // Every check that a document alone can fail, and those of image and freshness.
     for check in (1..=24).filter(|check| *check != 17) {
         assert!(
             questions.iter().any(|question| question.check == check),
@@ -76,7 +77,7 @@ fn the_kit_is_the_same_byte_for_byte_and_can_be_read_back() {
         );
     }
     assert_eq!(Kit::read(&folder).unwrap().len(), kit.vectors.len());
-    // A document that was changed since is not judged by.
+    // A document that was changed later is refused.
     std::fs::write(folder.join(&kit.vectors[0].file), b"changed").unwrap();
     assert!(Kit::read(&folder).is_err());
     std::fs::remove_dir_all(&folder).unwrap();
@@ -107,22 +108,22 @@ fn the_runner_judges_a_verifier_by_its_lines() {
     let questions = Kit::questions().unwrap();
     let mut own = Command::new(env!("CARGO_BIN_EXE_conformance"));
     own.arg("own");
-    let outcomes = judge::run(own, &questions).unwrap();
+    let outcomes = runner::run(own, &questions).unwrap();
     assert_eq!(outcomes.len(), questions.len());
     assert!(
         outcomes
             .values()
             .all(|(outcome, _)| *outcome == Outcome::Right)
     );
-    // Whoever says nothing, or something else, is not judged at all.
-    assert!(judge::run(Command::new("true"), &questions[..1]).is_err());
+    // A verifier that gives no answer, or a wrong one, is not judged.
+    assert!(runner::run(Command::new("true"), &questions[..1]).is_err());
     let mut echo = Command::new("cat");
     echo.env_clear().env("PATH", "/usr/bin:/bin");
-    assert!(judge::run(echo, &questions[..1]).is_err());
+    assert!(runner::run(echo, &questions[..1]).is_err());
 }
 
 #[test]
-fn wrong_answers_are_called_by_their_names() {
+fn wrong_answers_are_classified() {
     use Verdict::*;
     for (expected, given, name) in [
         (Accept, Accept, Outcome::Right),

@@ -1,4 +1,4 @@
-//! The entrances, one file for each kind of input.
+//! The fuzz targets, with one file per kind of input.
 
 mod attested;
 mod cbor;
@@ -15,7 +15,7 @@ mod sealed;
 
 use crate::Target;
 
-/// Every target.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target {
         name: "document",
@@ -195,8 +195,8 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// A report is whole: it can be shown, a refusal has its code, sentence, remedy and exactly one failed row, and nothing
-/// else has any of them.
+/// Checks that a report is consistent: it can be serialized; a refusal has a code, a message, a remedy and exactly one failed
+/// row; any other report has none of these.
 fn check_report(report: &attestation::AttestationReport) {
     use attestation::{RowState, Verdict};
     let refused = report.verdict == Verdict::Refused;
@@ -208,13 +208,13 @@ fn check_report(report: &attestation::AttestationReport) {
         report.checks.iter().filter(failed).count(),
         usize::from(refused)
     );
-    // Everything here hangs under a development root: no sentence about hardware, code or keys may hold.
+    // All certificates are under a development root, so no report may be fully verified.
     assert!(!matches!(report.verdict, Verdict::Verified(_)));
     assert!(report.statements.iter().all(|statement| !statement.holds));
     serde_json::to_string(report).expect("a report is JSON");
 }
 
-/// One byte flipped, cut off, and doubled: what a fuzzer would do first, for seeds whose whole point is to be near misses.
+/// One byte flipped, removed, and duplicated: a fuzzer's first mutations, for seeds that must be near misses.
 fn near_misses(good: &[u8]) -> Vec<Vec<u8>> {
     let mut flipped = good.to_vec();
     if let Some(last) = flipped.last_mut() {

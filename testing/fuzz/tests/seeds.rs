@@ -1,10 +1,10 @@
-//! Every target over its seeds, and over changed ones: what a fuzzer does, in small, with the ordinary toolchain.
+//! Every target with its seeds and mutated seeds: a small fuzzing run with the ordinary toolchain.
 
 use fuzz::TARGETS;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Changed inputs a target. Some cost six signatures.
+/// Mutations per target. Some inputs take six signatures.
 const CHANGES: usize = 150;
 
 #[test]
@@ -23,7 +23,7 @@ fn every_target_holds_over_its_seeds_and_over_changed_ones() {
         }
         let mut rng = ChaCha20Rng::seed_from_u64(11);
         for _ in 0..CHANGES {
-            fuzz::run(target.name, &changed(&seeds, &mut rng));
+            fuzz::run(target.name, &mutate(&seeds, &mut rng));
         }
     }
 }
@@ -45,8 +45,8 @@ fn every_target_has_a_binary_and_a_dictionary() {
     assert_eq!(binaries, TARGETS.len());
 }
 
-/// One to four changes: flip, set, insert, remove, copy from another seed.
-fn changed(seeds: &[Vec<u8>], rng: &mut ChaCha20Rng) -> Vec<u8> {
+/// One to four mutations: flip, set, insert, remove, or copy from another seed.
+fn mutate(seeds: &[Vec<u8>], rng: &mut ChaCha20Rng) -> Vec<u8> {
     let pick = |rng: &mut ChaCha20Rng, below: usize| rng.next_u64() as usize % below.max(1);
     let mut data = seeds[pick(rng, seeds.len())].clone();
     for _ in 0..1 + pick(rng, 4) {

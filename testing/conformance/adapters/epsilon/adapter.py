@@ -1,4 +1,4 @@
-"""Adapter of epsilon-attestation-verifier."""
+"""Adapter for epsilon-attestation-verifier."""
 
 import base64
 import datetime
@@ -15,7 +15,7 @@ logging.disable(logging.CRITICAL)
 
 
 class Clock(datetime.datetime):
-    """Its chain is judged as of now: `now` becomes the moment that the question names."""
+    """The verifier appraises the chain as of `now`, so `now` returns the question's time."""
 
     moment = None
 
@@ -30,7 +30,7 @@ verifier.datetime = Clock
 def judge(request):
     policy = request["policy"] or {}
     pcrs = policy.get("pcrs", {})
-    # It has no nonce and no age to ask for, and the first three registers alone.
+    # It cannot check a nonce or an age, and only the first three registers.
     if policy.get("nonce") or policy.get("max_age_seconds") or set(pcrs) - {"0", "1", "2"}:
         return "unsupported", ""
     Clock.moment = datetime.datetime.fromtimestamp(request["time"] / 1000, tz=datetime.timezone.utc)
@@ -42,7 +42,7 @@ def judge(request):
             expected_pcr2=pcrs.get("2"),
             aws_root_cert_path=root(request["root"]),
         )
-    except Exception as error:  # It promises a result.
+    except Exception as error:  # It documents a result, never an exception.
         return "error", repr(error)
     return ("accept" if result.valid else "refuse"), result.error or ""
 
@@ -51,7 +51,7 @@ ROOTS = {}
 
 
 def root(der):
-    """The root as the file that it reads."""
+    """Writes the root to a file, which is how the verifier takes it."""
     if der not in ROOTS:
         certificate = x509.load_der_x509_certificate(base64.b64decode(der))
         file = tempfile.NamedTemporaryFile(suffix=".pem")

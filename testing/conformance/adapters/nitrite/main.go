@@ -1,4 +1,4 @@
-// Adapter of github.com/hf/nitrite.
+// Adapter for github.com/hf/nitrite.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 
 func judge(asked request) (given answer) {
 	given.ID = asked.ID
-	// It has no registers, nonce or age to ask for.
+	// It cannot check registers, nonce or age.
 	if string(asked.Policy) != "null" {
 		given.Verdict = "unsupported"
 		return
@@ -76,7 +76,7 @@ func judge(asked request) (given answer) {
 		Roots:       roots,
 		CurrentTime: time.UnixMilli(asked.Time),
 	})
-	// Its documentation: good only where there is no error and the signature is.
+	// Its documentation: a document is valid only without an error and with SignatureOK.
 	if err != nil || result == nil || !result.SignatureOK {
 		given.Verdict, given.Code = "refuse", fmt.Sprint(err)
 		return

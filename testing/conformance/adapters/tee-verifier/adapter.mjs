@@ -1,8 +1,9 @@
-// Adapter of @0xsequence/tee-verifier: what its own `fetch` calls for trust and signature, in the same order.
+// Adapter for @0xsequence/tee-verifier: calls the functions that its own `fetch` calls for trust and signature, in the same
+// order.
 import { webcrypto } from "node:crypto";
 import { createInterface } from "node:readline";
 
-// It is made for a browser.
+// The package is written for browsers.
 globalThis.crypto ??= webcrypto;
 globalThis.window ??= globalThis;
 const { SignedAttestation } = await import("@0xsequence/tee-verifier");
@@ -13,7 +14,7 @@ for await (const line of createInterface({ input: process.stdin })) {
 }
 
 async function judge(request) {
-  // Registers and nonce are compared inside its `fetch`, which trusts AWS's root alone.
+  // It compares registers and nonce only inside `fetch`, which trusts only AWS's root.
   if (request.policy !== null) {
     return { verdict: "unsupported", code: "" };
   }
@@ -30,7 +31,7 @@ async function judge(request) {
     }
     return { verdict: "accept", code: "" };
   } catch (error) {
-    // Exceptions are how it refuses.
+    // It refuses with exceptions.
     return { verdict: "refuse", code: String(error) };
   }
 }

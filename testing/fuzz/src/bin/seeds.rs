@@ -1,11 +1,12 @@
-//! Writes every target's seeds into a folder, one subfolder a target, and prints what a runner has to know of each target
-//! as one line of JSON.
+//! Writes every target's seeds into a folder, with a subfolder per target, and prints the settings of each target for a runner as
+//! one line of JSON.
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "its output is what it is for")]
+#![allow(clippy::print_stdout, reason = "standard output is its result")]
+
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
-use std::path::PathBuf;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
@@ -16,7 +17,7 @@ fn main() -> Result<()> {
             .with_context(|| format!("cannot make {}", corpus.display()))?;
         let seeds = (target.seeds)();
         for seed in &seeds {
-            // Named as libFuzzer would, by content: the same seed is never there twice.
+            // Named by content, as libFuzzer does, so that a seed is never stored twice.
             let name = &base16ct::lower::encode_string(&Sha256::digest(seed))[..40];
             std::fs::write(corpus.join(name), seed)?;
         }

@@ -1,11 +1,12 @@
-//! What travels beside a document: manifest, key list, and the map that holds both.
+//! Data next to a document: the manifest, the key list, and the map that contains both.
 
-use super::near_misses;
-use crate::scene::scene;
 use attestation::cbor::{Reader, Rules};
 use attestation::{Evidence, KeyConfig, MAX_KEY_LIST, ServiceManifest};
 
-/// A manifest has one encoding, but for key configurations that this version does not know and so skips.
+use super::near_misses;
+use crate::fixture::fixture;
+
+/// A manifest has one encoding, except for key configurations that this version does not know and skips.
 pub(super) fn manifest(data: &[u8]) {
     let Ok(manifest) = ServiceManifest::decode(data) else {
         return;
@@ -20,7 +21,7 @@ pub(super) fn manifest(data: &[u8]) {
 }
 
 pub(super) fn manifest_seeds() -> Vec<Vec<u8>> {
-    let good = &scene().manifest;
+    let good = &fixture().manifest;
     let one_key = ServiceManifest {
         sealing_keys: good.sealing_keys[1..].to_vec(),
         ..good.clone()
@@ -30,13 +31,13 @@ pub(super) fn manifest_seeds() -> Vec<Vec<u8>> {
         ..one_key.clone()
     };
     let others = [one_key, production].map(|manifest| manifest.encode().unwrap());
-    near_misses(&scene().manifest_bytes)
+    near_misses(&fixture().manifest_bytes)
         .into_iter()
         .chain(others)
         .collect()
 }
 
-/// Known configurations survive the round trip; the rest is skipped and never mistaken for one.
+/// Known configurations survive a round trip; unknown ones are skipped and never taken for known ones.
 pub(super) fn key_list(data: &[u8]) {
     let Ok(configs) = KeyConfig::decode_list(data) else {
         return;
@@ -52,10 +53,10 @@ pub(super) fn key_list(data: &[u8]) {
 }
 
 pub(super) fn key_list_seeds() -> Vec<Vec<u8>> {
-    let configs = &scene().manifest.sealing_keys;
+    let configs = &fixture().manifest.sealing_keys;
     let mut seeds = near_misses(&KeyConfig::encode_list(&configs[1..]).unwrap());
     seeds.push(KeyConfig::encode_list(configs).unwrap());
-    // A mechanism that nobody here knows, and a known one with suites that nobody knows.
+    // An unknown mechanism, and a known one with unknown suites.
     seeds.push([&[0, 9, 7, 0x12, 0x34][..], &[0; 6]].concat());
     let mut unknown = KeyConfig::encode_list(&configs[1..]).unwrap();
     if let Some(aead) = unknown.last_mut() {
@@ -74,8 +75,8 @@ pub(super) fn evidence(data: &[u8]) {
 
 pub(super) fn evidence_seeds() -> Vec<Vec<u8>> {
     let evidence = Evidence {
-        document: &scene().document,
-        manifest: &scene().manifest_bytes,
+        document: &fixture().document,
+        manifest: &fixture().manifest_bytes,
     };
     let empty = Evidence {
         document: &[],
@@ -87,7 +88,7 @@ pub(super) fn evidence_seeds() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The second value of a manifest that was read.
+/// The manifest's second value.
 fn raw_key_list(manifest: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(manifest, Rules::Deterministic);
     reader.map().ok()?;

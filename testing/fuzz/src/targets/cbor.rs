@@ -1,9 +1,10 @@
-//! The reader alone, under its three rules.
+//! The CBOR reader with its three rules.
 
-use super::{document, receipt};
 use attestation::cbor::{CborError, Kind, MAX_DEPTH, Reader, Rules, Writer};
 
-/// A stricter rule accepts less; what the strictest accepts is written again byte for byte.
+use super::{document, receipt};
+
+/// A stricter rule accepts less; input accepted by the strictest is encoded identically again.
 pub(super) fn run(data: &[u8]) {
     let read = |rules| {
         let mut reader = Reader::new(data, rules);
@@ -18,7 +19,7 @@ pub(super) fn run(data: &[u8]) {
     if let Ok(length) = lengths[2] {
         let mut writer = Writer::new();
         let mut reader = Reader::new(data, Rules::Deterministic);
-        // Simple values are skipped but cannot be read, so they cannot be copied.
+        // Simple values are skipped and cannot be read, so they cannot be copied.
         if copy(&mut reader, &mut writer, 0).is_ok() {
             assert_eq!(reader.position(), length);
             assert_eq!(writer.finish(), &data[..length]);

@@ -1,14 +1,15 @@
-//! Certificates: alone, and inside a chain whose issuers sign whatever they are given.
+//! Certificates: alone, and in a chain whose issuers sign arbitrary certificates.
 
-use super::{check_report, document};
-use crate::scene::{NOW, scene};
 use attestation::{Appraisal, TrustAnchor, Verdict};
 use base16ct::lower::encode_string as hex;
 use forge::der;
 use p384::ecdsa::{DerSignature, Signature, signature::hazmat::PrehashSigner};
 use sha2::{Digest, Sha256, Sha384};
 
-/// Check 20: one encoding for one certificate; and every part of it that is shown can be shown.
+use super::{check_report, document};
+use crate::fixture::{NOW, fixture};
+
+/// Check 20: a certificate has one encoding, and all its displayed fields can be displayed.
 pub(super) fn certificate(data: &[u8]) {
     let Ok(anchor) = TrustAnchor::development(data) else {
         return;
@@ -19,22 +20,22 @@ pub(super) fn certificate(data: &[u8]) {
     if data.len() > 1_024 {
         return;
     }
-    // As the second of a chain it is refused by whatever rule comes first, but it is shown.
-    let mut forgery = scene().forgery();
+    // As the second certificate of a chain it fails some check, but it is displayed.
+    let mut forgery = fixture().forgery();
     let der = data.to_vec();
     forgery.cabundle = Some(Box::new(move |bundle| bundle[1].clone_from(&der)));
-    let report = Appraisal::of(&forgery.build()).inspect(&scene().anchor, NOW);
+    let report = Appraisal::of(&forgery.build()).inspect(&fixture().anchor, NOW);
     check_report(&report);
     let shown = report.chain.iter().find(|view| view.role == "regional");
     let shown = shown.expect("what is canonical is shown");
     assert_eq!(shown.sha256, hex(&Sha256::digest(data)));
 }
 
-/// Every certificate of the catalogue, once.
+/// All certificates of the catalogue, without duplicates.
 pub(super) fn certificate_seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![TrustAnchor::aws_nitro_g1().der().to_vec()];
     for vector in forge::vectors() {
-        let mut forgery = scene().forgery();
+        let mut forgery = fixture().forgery();
         (vector.apply)(&mut forgery);
         seeds.extend(forgery.certificates());
     }
@@ -44,15 +45,14 @@ pub(super) fn certificate_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Checks 14 to 20 with valid signatures everywhere: the first byte says whose certificate it is, the rest is its signed
-/// part.
+/// Checks 14 to 20 with valid signatures: the first byte selects the certificate, the rest is its signed part.
 pub(super) fn chain(data: &[u8]) {
-    let scene = scene();
+    let fixture = fixture();
     let Some((position, signed)) = data.split_first() else {
         return;
     };
     let at = 1 + usize::from(position % 4);
-    let forgery = scene.forgery();
+    let forgery = fixture.forgery();
     let signature: Signature = forgery.links[at - 1]
         .key
         .sign_prehash(&Sha384::digest(signed))
@@ -63,18 +63,18 @@ pub(super) fn chain(data: &[u8]) {
         der::ECDSA_SHA384,
         &der::bit_string(signature.as_bytes()),
     ]);
-    // Only a well-formed certificate is worth the time of the other signatures.
+    // Skip the other signatures, which take time, unless the certificate is well-formed.
     if certificate.len() > 1_024 || TrustAnchor::development(&certificate).is_err() {
         return;
     }
     let mut ders = certificates().to_vec();
     ders[at].clone_from(&certificate);
-    let report = Appraisal::of(&over(&ders)).inspect(&scene.anchor, NOW);
+    let report = Appraisal::of(&document_with_chain(&ders)).inspect(&fixture.anchor, NOW);
     check_report(&report);
     if report.verdict != Verdict::Authentic {
         return;
     }
-    // An accepted certificate meets every rule, checked on the fields that the report shows.
+    // An accepted certificate meets every rule, which is checked on the report's fields.
     let view = &report.chain[at];
     assert_eq!(view.sha256, hex(&Sha256::digest(&certificate)));
     assert_eq!(view.ca, at < 4);
@@ -94,11 +94,11 @@ pub(super) fn chain(data: &[u8]) {
     );
 }
 
-/// The signed parts of every certificate of the catalogue, each where it belongs.
+/// The signed parts of all certificates of the catalogue, at their positions.
 pub(super) fn chain_seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for vector in forge::vectors() {
-        let mut forgery = scene().forgery();
+        let mut forgery = fixture().forgery();
         (vector.apply)(&mut forgery);
         for (at, der) in forgery.certificates().iter().enumerate().skip(1) {
             let position = (at.min(4) - 1) as u8;
@@ -111,20 +111,20 @@ pub(super) fn chain_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The scene's chain, signed once.
+/// The fixture's chain, signed once.
 fn certificates() -> &'static [Vec<u8>] {
     static CHAIN: std::sync::OnceLock<Vec<Vec<u8>>> = std::sync::OnceLock::new();
-    CHAIN.get_or_init(|| scene().forgery().certificates())
+    CHAIN.get_or_init(|| fixture().forgery().certificates())
 }
 
-/// A document over this chain, signed by the scene's leaf.
-fn over(ders: &[Vec<u8>]) -> Vec<u8> {
+/// A document with this chain, signed by the fixture's leaf.
+fn document_with_chain(ders: &[Vec<u8>]) -> Vec<u8> {
     use attestation::cbor::Writer;
     let mut payload = Writer::new();
     payload
         .map(6)
         .text("module_id")
-        .text(scene().issuer.module_id())
+        .text(fixture().issuer.module_id())
         .text("digest")
         .text("SHA384")
         .text("timestamp")
@@ -135,7 +135,7 @@ fn over(ders: &[Vec<u8>]) -> Vec<u8> {
     for der in &ders[..4] {
         payload.bytes(der);
     }
-    document::sign(&payload.finish(), &scene().forgery().links[4].key)
+    document::sign(&payload.finish(), &fixture().forgery().links[4].key)
 }
 
 /// The first element of the outer sequence, for definite lengths of up to two bytes.
@@ -146,7 +146,7 @@ fn signed_part(der: &[u8]) -> Option<&[u8]> {
     content.get(..head + length)
 }
 
-/// The length of an element, and what follows its head.
+/// The length of an element, and the bytes after its head.
 fn header(der: &[u8]) -> Option<(usize, &[u8])> {
     match *der.get(1)? {
         short @ 0..=0x7f => Some((short.into(), der.get(2..)?)),

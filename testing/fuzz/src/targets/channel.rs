@@ -1,13 +1,14 @@
-//! The attested channel: both hellos, what follows them on the stream, and tensors.
+//! The attested channel: both hellos, frames after the handshake, and tensors.
 
-use super::near_misses;
-use crate::scene::{NOW, rng, scene};
 use attestation::{Aead, Kem};
 use protocol::channel::frame::{HEADER, Kind, MAX_PAYLOAD, Step};
 use protocol::channel::tensor::{Tensor, append_floats};
 use protocol::channel::{
     Accepted, AwaitingHello, ClientOptions, MonotonicMillis, Offer, ReceivedHello, Session, begin,
 };
+
+use super::near_misses;
+use crate::fixture::{NOW, fixture, rng};
 
 const AEADS: &[Aead] = &[Aead::ChaCha20Poly1305];
 const START: MonotonicMillis = MonotonicMillis(0);
@@ -17,7 +18,7 @@ fn client() -> (Vec<u8>, AwaitingHello) {
     let options = ClientOptions {
         kems: &[Kem::X25519],
         aeads: AEADS,
-        known: Some(&scene().attested),
+        known: Some(&fixture().attested),
         has_evidence: false,
     };
     begin(options, &mut rng(31)).unwrap()
@@ -27,16 +28,16 @@ fn server_hello() -> Vec<u8> {
     let prepared = ReceivedHello::read(&client().0, AEADS)
         .unwrap()
         .prepare(&mut rng(32));
-    prepared.endorse(&scene().signer, false).unwrap().0
+    prepared.endorse(&fixture().signer, false).unwrap().0
 }
 
-/// The two ends of one session, the same each time.
+/// Both ends of one session, the same each time.
 fn session() -> (Session, Session) {
     let (hello, awaiting) = client();
     let prepared = ReceivedHello::read(&hello, AEADS)
         .unwrap()
         .prepare(&mut rng(32));
-    let (answer, awaiting_key) = prepared.endorse(&scene().signer, false).unwrap();
+    let (answer, awaiting_key) = prepared.endorse(&fixture().signer, false).unwrap();
     let Offer::Endorsed(offer) = awaiting.receive(&answer).unwrap() else {
         panic!("a document was not asked for");
     };
@@ -48,7 +49,7 @@ fn session() -> (Session, Session) {
     }
 }
 
-/// The first byte says whose hello it is. A server hello that is not the real one opens nothing.
+/// The first byte selects the hello. Only the genuine server hello opens a session.
 pub(super) fn hello(data: &[u8]) {
     match data.split_first() {
         Some((0, message)) => {
@@ -64,7 +65,7 @@ pub(super) fn hello(data: &[u8]) {
                 Offer::Endorsed(offer) => offer.check(NOW).is_ok(),
                 Offer::Documented(offer) => {
                     let mut memory = attestation::SignatureMemory::new();
-                    let (report, judged) = offer.appraise(&scene().policy, NOW, &mut memory);
+                    let (report, judged) = offer.appraise(&fixture().policy, NOW, &mut memory);
                     super::check_report(&report);
                     judged
                         .including_simulated()
@@ -84,7 +85,7 @@ pub(super) fn hello_seeds() -> Vec<Vec<u8>> {
     [tagged(0, client().0), tagged(1, server_hello())].concat()
 }
 
-/// A stream of frames, as a receiver takes them. What opens is what was sealed, from the beginning.
+/// A stream of frames at the receiver. Everything that is opened equals what was sealed, from the beginning.
 pub(super) fn frames(data: &[u8]) {
     let (mut client, mut server) = session();
     let mut rest = data;

@@ -1,10 +1,10 @@
-//! The sealed container of a model: headers as they come, and chunks behind a header that is genuine.
+//! The sealed container of a model: arbitrary headers, and chunks after a genuine header.
 
 use sealed_model::{DataKey, Digests, FileEntry, Header, Manifest, Opener, Sealer};
 
 const KEY: [u8; 32] = [0x5c; 32];
 
-/// What is opened is what was sealed; what is read of a header fits into it.
+/// Everything that is opened equals what was sealed; all parsed header fields are within their limits.
 pub(super) fn run(data: &[u8]) {
     let length = Header::length(data);
     let Ok((header, end)) = Header::read(data) else {
@@ -23,7 +23,7 @@ pub(super) fn run(data: &[u8]) {
     let Ok(opener) = Opener::new(header, &DataKey::new(&KEY)) else {
         return;
     };
-    // Only what this key sealed comes here, so the header is the one that it writes for this manifest and salt.
+    // Only containers sealed with this key get here, so the header is the one for this manifest and salt.
     let sealer = Sealer::new(manifest, &salt, &DataKey::new(&KEY)).expect("it was sealed before");
     assert_eq!(sealer.header(), &data[..end]);
     let mut rest = data[end..].to_vec();

@@ -1,16 +1,17 @@
-//! Certificate revocation lists, signed by the issuer that they name, whatever they say.
+//! Certificate revocation lists with arbitrary contents, signed by their issuer.
 
-use super::check_report;
-use crate::scene::{NOW, scene};
 use attestation::{Appraisal, RowState, Verdict};
 use forge::der;
 use p384::ecdsa::{DerSignature, Signature, signature::hazmat::PrehashSigner};
 use sha2::{Digest, Sha384};
 
-/// Check 27: the signed part of the root's list. Whatever is in it, the document is authentic or refused by that check.
+use super::check_report;
+use crate::fixture::{NOW, fixture};
+
+/// Check 27: the signed part of the root's list. The document is authentic, or refused by that check.
 pub(super) fn crl(data: &[u8]) {
-    let scene = scene();
-    let signature: Signature = scene.forgery().links[0]
+    let fixture = fixture();
+    let signature: Signature = fixture.forgery().links[0]
         .key
         .sign_prehash(&Sha384::digest(data))
         .expect("a digest of 48 bytes can be signed");
@@ -21,16 +22,16 @@ pub(super) fn crl(data: &[u8]) {
         &der::bit_string(signature.as_bytes()),
     ]);
     let judge = |lists: &[u8]| {
-        let report = Appraisal::of(&scene.document)
+        let report = Appraisal::of(&fixture.document)
             .with_crls(lists)
-            .inspect(&scene.anchor, NOW);
+            .inspect(&fixture.anchor, NOW);
         check_report(&report);
         let row = report.checks.into_iter().find(|row| row.id == 27);
         (report.verdict, row.expect("every row is listed").state)
     };
     let (verdict, state) = judge(&list);
     assert_eq!(verdict == Verdict::Refused, state == RowState::Failed);
-    // A list that is read is read to its last byte, and again after itself.
+    // An accepted list is parsed to its last byte, and may be followed by another list.
     if state != RowState::Failed {
         assert_eq!(judge(&list.repeat(2)), (verdict, state));
         assert_eq!(judge(&list[..list.len() - 1]).1, RowState::Failed);
@@ -38,11 +39,11 @@ pub(super) fn crl(data: &[u8]) {
     }
 }
 
-/// Signed parts of every list of the catalogue that is not long.
+/// Signed parts of all short lists of the catalogue.
 pub(super) fn crl_seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for vector in forge::crl_vectors() {
-        let mut forgery = scene().forgery();
+        let mut forgery = fixture().forgery();
         let lists = (vector.lists)(&mut forgery);
         seeds.extend(signed_part(&lists));
     }
@@ -52,7 +53,7 @@ pub(super) fn crl_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The first value inside the first one. All of these have lengths of two bytes.
+/// The first value inside the first one. All of them have two-byte lengths.
 fn signed_part(list: &[u8]) -> Option<Vec<u8>> {
     let inner = list.get(4..)?;
     let length = match inner {

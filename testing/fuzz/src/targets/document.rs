@@ -1,80 +1,85 @@
-//! Attestation documents: as they come, and signed by whoever holds the leaf's key.
+//! Attestation documents: as received, and signed with the leaf's key.
 
-use super::check_report;
-use crate::scene::{NOW, scene};
+use std::sync::OnceLock;
+
 use attestation::cbor::Writer;
 use attestation::{Appraisal, AttestationDocument, CheckLog, Claims, Verdict};
 use p384::ecdsa::{Signature, SigningKey, signature::hazmat::PrehashSigner};
 use sha2::{Digest, Sha384};
-use std::sync::OnceLock;
 
-/// All four stages over a document as it came.
+use super::check_report;
+use crate::fixture::{NOW, fixture};
+
+/// All four stages on a received document.
 pub(super) fn document(data: &[u8]) {
-    let scene = scene();
-    let (report, verified) = scene.verify(data);
+    let fixture = fixture();
+    let (report, verified) = fixture.verify(data);
     check_report(&report);
     let verified = verified.including_simulated();
     assert_eq!(verified.is_some(), report.verdict == Verdict::Simulated);
     let authentic = report.checks.iter().all(|row| {
-        // 17 is marked once more when the policy is asked, and 26 decides nothing.
+        // Row 17 is updated again with the policy, and row 26 never decides.
         row.id > 21 || row.state == attestation::RowState::Passed
     });
     if !authentic {
         return;
     }
-    // The signature covers everything that was claimed, so nothing can be claimed that the enclave did not sign. The
-    // bytes may differ: tag 18, and an ECDSA signature rewritten.
+    // The signature covers all claims, so a document cannot claim anything that the enclave did not sign. The bytes may differ:
+    // tag 18, and a negated ECDSA signature.
     let claims = parse(data).expect("what was authenticated can be parsed");
-    assert!(signed_claims().contains(&claims), "nobody signed this");
+    assert!(
+        signed_claims().contains(&claims),
+        "these claims were never signed"
+    );
     if let Some(verified) = verified {
         assert!(verified.claims() == &claims);
-        assert!(verified.manifest() == &scene.manifest);
-        assert!((0..3).all(|index| claims.pcrs.get(&index) == scene.contents.pcrs.get(&index)));
+        assert!(verified.manifest() == &fixture.manifest);
+        assert!((0..3).all(|index| claims.pcrs.get(&index) == fixture.contents.pcrs.get(&index)));
     }
 }
 
-/// Every document of the catalogue, and this enclave's own.
+/// All documents of the catalogue, and this enclave's own.
 pub(super) fn document_seeds() -> Vec<Vec<u8>> {
-    // Six signatures each, and several targets want them.
+    // Cached: each takes six signatures, and several targets use them.
     static SEEDS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     SEEDS.get_or_init(catalogue).clone()
 }
 
 fn catalogue() -> Vec<Vec<u8>> {
-    let scene = scene();
+    let fixture = fixture();
     let catalogue = forge::vectors().map(|vector| {
-        let mut forgery = scene.forgery();
+        let mut forgery = fixture.forgery();
         (vector.apply)(&mut forgery);
         forgery.build()
     });
-    // Over the size limit only the limit answers.
+    // A document above the size limit only tests that limit.
     let short = |document: &Vec<u8>| document.len() <= attestation::MAX_DOCUMENT + 64;
-    [scene.document.clone()]
+    [fixture.document.clone()]
         .into_iter()
         .chain(catalogue)
         .filter(short)
         .collect()
 }
 
-/// What the fuzzer wrote, signed: field rules without the signature in the way.
+/// Payloads from the fuzzer, signed, to test the field rules.
 pub(super) fn payload(data: &[u8]) {
-    let scene = scene();
+    let fixture = fixture();
     let unsigned = envelope(data, &[1; 96]);
     let Some(claims) = parse(&unsigned) else {
-        check_report(&Appraisal::of(&unsigned).inspect(&scene.anchor, NOW));
+        check_report(&Appraisal::of(&unsigned).inspect(&fixture.anchor, NOW));
         return;
     };
-    bounded(&claims);
-    // Written again in this crate's own way it says the same.
+    check_bounds(&claims);
+    // Encoded again by this crate, it has the same claims.
     let again = envelope(&encode(&claims), &[1; 96]);
     if again.len() <= attestation::MAX_DOCUMENT {
         assert!(parse(&again).as_ref() == Some(&claims));
     }
-    let leaf = scene.forgery().links[4].key.clone();
-    let report = Appraisal::of(&sign(data, &leaf)).inspect(&scene.anchor, NOW);
+    let leaf = fixture.forgery().links[4].key.clone();
+    let report = Appraisal::of(&sign(data, &leaf)).inspect(&fixture.anchor, NOW);
     check_report(&report);
     if report.verdict == Verdict::Authentic {
-        assert_eq!(claims.cabundle[0], scene.anchor.der());
+        assert_eq!(claims.cabundle[0], fixture.anchor.der());
         let view = report.document.expect("what was parsed is shown");
         assert_eq!(view.module_id, claims.module_id);
         assert_eq!(view.pcrs.len(), claims.pcrs.len());
@@ -82,7 +87,7 @@ pub(super) fn payload(data: &[u8]) {
     }
 }
 
-/// The payloads of the catalogue.
+/// All payloads of the catalogue.
 pub(super) fn payload_seeds() -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = document_seeds()
         .iter()
@@ -93,7 +98,7 @@ pub(super) fn payload_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A COSE_Sign1 (RFC 9052 §4.2) in the hypervisor's own form.
+/// A COSE_Sign1 (RFC 9052 §4.2) in the hypervisor's form.
 pub(super) fn envelope(payload: &[u8], signature: &[u8]) -> Vec<u8> {
     let mut writer = Writer::new();
     writer
@@ -105,7 +110,7 @@ pub(super) fn envelope(payload: &[u8], signature: &[u8]) -> Vec<u8> {
     writer.finish()
 }
 
-/// The same, signed in ES384 (RFC 9053 §2.1).
+/// The same, signed with ES384 (RFC 9053 §2.1).
 pub(super) fn sign(payload: &[u8], key: &SigningKey) -> Vec<u8> {
     let mut signed = Writer::new();
     signed
@@ -125,7 +130,7 @@ fn parse(document: &[u8]) -> Option<Claims> {
     Some(parsed.claims().clone())
 }
 
-/// What the scene's leaf has signed in a form that is accepted.
+/// Claims that the fixture's leaf has signed in accepted documents.
 fn signed_claims() -> &'static [Claims] {
     static SIGNED: OnceLock<Vec<Claims>> = OnceLock::new();
     SIGNED.get_or_init(|| {
@@ -133,7 +138,7 @@ fn signed_claims() -> &'static [Claims] {
             .iter()
             .filter(|document| {
                 Appraisal::of(document)
-                    .inspect(&scene().anchor, NOW)
+                    .inspect(&fixture().anchor, NOW)
                     .verdict
                     == Verdict::Authentic
             })
@@ -142,8 +147,8 @@ fn signed_claims() -> &'static [Claims] {
     })
 }
 
-/// Checks 6 to 12 hold for whatever was parsed.
-fn bounded(claims: &Claims) {
+/// Checks 6 to 12 hold for all parsed claims.
+fn check_bounds(claims: &Claims) {
     assert!(!claims.module_id.is_empty());
     assert!((1..=253_402_300_799_999).contains(&claims.timestamp.0));
     assert!(!claims.pcrs.is_empty() && claims.pcrs.keys().all(|index| *index < 32));
@@ -156,7 +161,7 @@ fn bounded(claims: &Claims) {
     }
 }
 
-/// A payload of these claims: definite map, every field there.
+/// A payload with these claims: a definite-length map with every field.
 fn encode(claims: &Claims) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.map(9).text("module_id").text(&claims.module_id);
@@ -185,7 +190,7 @@ fn encode(claims: &Claims) -> Vec<u8> {
     writer.finish()
 }
 
-/// The third element of an envelope, where there is one.
+/// The third element of an envelope, if there is one.
 fn payload_of(document: &[u8]) -> Option<Vec<u8>> {
     use attestation::cbor::{Reader, Rules};
     let mut reader = Reader::new(document, Rules::WellFormed);

@@ -1,10 +1,11 @@
-//! What KMS, or a host in its place, sends to an enclave.
+//! Ciphertexts that KMS, or a host in its place, sends to an enclave.
 
-use super::near_misses;
 use forge::envelope::{Envelope as Forged, Shape};
 use key_release::{Envelope, MAX_ENVELOPE};
 
-/// What is read has whole blocks, and names a recipient that is in the bytes; a byte more is refused.
+use super::near_misses;
+
+/// A parsed envelope has whole blocks, and its recipient is part of the input; an additional byte is refused.
 pub(super) fn envelope(data: &[u8]) {
     let envelope = match Envelope::parse(data) {
         Ok(envelope) => envelope,

@@ -1,11 +1,12 @@
-//! Binary HTTP inside the seal, which whoever has the public key can write.
+//! Binary HTTP inside the encryption, which anyone with the public key can write.
 
-use super::{near_misses, receipt};
 use protocol::inner::{InnerError, InnerRequest, InnerResponse, MAX_FIELDS, unpadded_len};
 use protocol::padme::padded_len;
 use protocol::terms::Terms;
 
-/// What is read says the same when it is written again; a message is a request or a response, never both.
+use super::{near_misses, receipt};
+
+/// A parsed message encodes to an equivalent one; a message is a request or a response, never both.
 pub(super) fn run(data: &[u8]) {
     let length = unpadded_len(data);
     let (request, response) = (InnerRequest::decode(data), InnerResponse::decode(data));
@@ -13,13 +14,13 @@ pub(super) fn run(data: &[u8]) {
     if request.is_ok() || response.is_ok() {
         let length = length.expect("what was read has an end");
         assert!(data[length..].iter().all(|byte| *byte == 0));
-        // The commitments cover these bytes: padding changes nothing.
+        // The commitments cover these bytes: padding does not affect them.
         assert_eq!(unpadded_len(&data[..length]), Ok(length));
     }
     if let Ok(request) = request {
         assert!(request.path.starts_with('/'));
         headers(&request.headers);
-        let again = written(request.encode_padded());
+        let again = check_encoded(request.encode_padded());
         assert!(InnerRequest::decode(&again).is_ok_and(|again| again == request));
         if let Ok(terms) = Terms::read(&request) {
             assert!((16..=32).contains(&terms.nonce.len()));
@@ -36,12 +37,12 @@ pub(super) fn run(data: &[u8]) {
     if let Ok(response) = response {
         assert!((200..=599).contains(&response.status));
         headers(&response.headers);
-        let again = written(response.encode_padded());
+        let again = check_encoded(response.encode_padded());
         assert!(InnerResponse::decode(&again).is_ok_and(|again| again == response));
     }
 }
 
-/// Names are there once, in lower case.
+/// Header names are unique and lower-case.
 fn headers(headers: &[(String, String)]) {
     assert!(headers.len() <= MAX_FIELDS);
     for (at, (name, _)) in headers.iter().enumerate() {
@@ -50,7 +51,7 @@ fn headers(headers: &[(String, String)]) {
     }
 }
 
-fn written(result: Result<Vec<u8>, InnerError>) -> Vec<u8> {
+fn check_encoded(result: Result<Vec<u8>, InnerError>) -> Vec<u8> {
     let bytes = result.expect("what was read can be written");
     assert_eq!(padded_len(bytes.len()), bytes.len());
     bytes
@@ -75,7 +76,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     seeds.push(response.encode_padded().unwrap());
     seeds.push(empty.encode_padded().unwrap());
     seeds.push(receipt::request().encode_padded().unwrap());
-    // Sections at the end may be cut off (RFC 9292 §3.8), lengths may be written long, and may lie.
+    // Trailing sections may be omitted (RFC 9292 §3.8), and lengths may be non-minimal or wrong.
     seeds.push(vec![1, 0x40, 0xc8]);
     seeds.push(vec![1, 0x40, 0xc8, 0x40, 0, 0x80, 0, 0, 0]);
     seeds.push(vec![

@@ -1,11 +1,12 @@
 //! JSON: trust policies and audit bundles.
 
-use super::{check_report, near_misses, receipt};
-use crate::scene::scene;
 use attestation::{Policy, SignatureMemory, Verdict};
 use protocol::bundle::{AuditBundle, BundleContent};
 
-/// A policy survives the round trip, and never accepts everything.
+use super::{check_report, near_misses, receipt};
+use crate::fixture::fixture;
+
+/// A policy survives a round trip, and never accepts everything.
 pub(super) fn policy(data: &[u8]) {
     let Ok(policy) = Policy::chosen_by_hand(data) else {
         return;
@@ -26,7 +27,7 @@ pub(super) fn policy(data: &[u8]) {
 }
 
 pub(super) fn policy_seeds() -> Vec<Vec<u8>> {
-    let own = scene().policy.to_json();
+    let own = fixture().policy.to_json();
     let mut all: serde_json::Value = serde_json::from_str(&own).unwrap();
     all["root"] = "aws-nitro-enclaves-g1".into();
     all["max_age_seconds"] = 60.into();
@@ -48,7 +49,7 @@ pub(super) fn policy_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A bundle survives the round trip; only the receipt that was issued is accepted, with the content that it commits to.
+/// A bundle survives a round trip; only the issued receipt is accepted, with the content that it commits to.
 pub(super) fn bundle(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -61,7 +62,7 @@ pub(super) fn bundle(data: &[u8]) {
     assert_eq!(again.receipt, bundle.receipt);
     assert_eq!(again.document, bundle.document);
     assert_eq!(again.manifest, bundle.manifest);
-    let report = bundle.verify(&scene().policy, || None, &mut SignatureMemory::new());
+    let report = bundle.verify(&fixture().policy, || None, &mut SignatureMemory::new());
     check_report(&report.attestation);
     assert!(!matches!(report.receipt.verdict, Verdict::Verified(_)));
     if report.receipt.verdict == Verdict::Refused {
@@ -70,7 +71,7 @@ pub(super) fn bundle(data: &[u8]) {
     }
     let exchange = receipt::exchange();
     assert_eq!(bundle.receipt, exchange.receipt);
-    assert_eq!(bundle.manifest, scene().manifest_bytes);
+    assert_eq!(bundle.manifest, fixture().manifest_bytes);
     if let Some(content) = bundle.content {
         assert_eq!(content.request, exchange.request);
         assert_eq!(content.response, exchange.response);
@@ -82,8 +83,8 @@ pub(super) fn bundle_seeds() -> Vec<Vec<u8>> {
     let bundle = |content| {
         let bundle = AuditBundle {
             receipt: exchange.receipt.clone(),
-            document: scene().document.clone(),
-            manifest: scene().manifest_bytes.clone(),
+            document: fixture().document.clone(),
+            manifest: fixture().manifest_bytes.clone(),
             content,
             salt: None,
             crls: Vec::new(),

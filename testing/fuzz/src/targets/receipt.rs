@@ -1,7 +1,7 @@
-//! Receipts: as they come, and claims signed by whoever holds the receipt key.
+//! Receipts: as received, and claims signed with the receipt key.
 
-use super::near_misses;
-use crate::scene::{NOW, receipt_key, scene};
+use std::sync::OnceLock;
+
 use attestation::cbor::Writer;
 use attestation::{HashScheme, RowState, SecurityMode, UnixMillis, Verdict};
 use ed25519_dalek::Signer;
@@ -11,9 +11,11 @@ use protocol::receipt::{
     Expectations, Measurements, Platform, ReceiptClaims, ReceiptReport, Window, verify,
 };
 use protocol::terms::Terms;
-use std::sync::OnceLock;
 
-/// One request that was answered.
+use super::near_misses;
+use crate::fixture::{NOW, fixture, receipt_key};
+
+/// An answered request.
 pub(super) struct Exchange {
     pub(super) receipt: Vec<u8>,
     pub(super) claims: ReceiptClaims,
@@ -31,7 +33,7 @@ pub(super) fn exchange() -> &'static Exchange {
             date: UnixMillis::from_seconds(NOW.seconds()),
             nonce: vec![6; 32],
             salt: [8; 32],
-            document: scene().attested.document_sha256(),
+            document: fixture().attested.document_sha256(),
         };
         terms.write(&mut request).unwrap();
         let mut request = request.encode_padded().unwrap();
@@ -39,7 +41,7 @@ pub(super) fn exchange() -> &'static Exchange {
         let response = b"{\"data\":[]}".to_vec();
         let claims = claims_of(&terms, &request, &response);
         Exchange {
-            receipt: scene().signer.sign(&claims),
+            receipt: fixture().signer.sign(&claims),
             claims,
             request,
             response,
@@ -47,7 +49,7 @@ pub(super) fn exchange() -> &'static Exchange {
     })
 }
 
-/// What the page asks.
+/// The client's request.
 pub(super) fn request() -> InnerRequest {
     InnerRequest {
         method: "POST".to_owned(),
@@ -57,9 +59,9 @@ pub(super) fn request() -> InnerRequest {
     }
 }
 
-/// What the enclave says of an exchange on these terms.
+/// The enclave's claims about an exchange on these terms.
 pub(super) fn claims_of(terms: &Terms, request: &[u8], response: &[u8]) -> ReceiptClaims {
-    let pcrs = &scene().contents.pcrs;
+    let pcrs = &fixture().contents.pcrs;
     ReceiptClaims {
         issuer: "clearseal".to_owned(),
         issued_at: terms.date.seconds(),
@@ -89,7 +91,7 @@ pub(super) fn claims_of(terms: &Terms, request: &[u8], response: &[u8]) -> Recei
     }
 }
 
-/// Strict Ed25519 over deterministic CBOR: of one receipt there is one form, and no other bytes pass.
+/// Strict Ed25519 over deterministic CBOR: a receipt has one form, and no other bytes are accepted.
 pub(super) fn receipt(data: &[u8]) {
     let (report, claims) = verify(data, &expectations(), None);
     check(&report);
@@ -106,11 +108,11 @@ pub(super) fn receipt_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Whatever claims pass are those of their only encoding.
+/// Accepted claims have a single encoding.
 pub(super) fn claims(data: &[u8]) {
     let receipt = sign(data);
-    // Nothing is asked but what every receipt has to obey, so that any possible value passes.
-    let mut anything = Expectations::of(&scene().attested);
+    // Only the rules for every receipt are checked, so that any possible value is accepted.
+    let mut anything = Expectations::of(&fixture().attested);
     anything.platform = None;
     anything.document_hash = None;
     anything.registers = None;
@@ -122,11 +124,11 @@ pub(super) fn claims(data: &[u8]) {
     let (report, claims) = verify(&receipt, &anything, None);
     check(&report);
     if let Some(claims) = claims {
-        assert_eq!(scene().signer.sign(&claims), receipt);
+        assert_eq!(fixture().signer.sign(&claims), receipt);
         assert_ne!(claims.issued_at, 0);
         assert_ne!(claims.model_hash, [0; 32]);
     }
-    // And with everything asked only this exchange's claims do.
+    // With all expectations, only this exchange's claims are accepted.
     let (report, claims) = verify(&receipt, &expectations(), None);
     check(&report);
     if let Some(claims) = claims {
@@ -168,14 +170,14 @@ pub(super) fn claims_seeds() -> Vec<Vec<u8>> {
     };
     [good, &bare, &full, &zero]
         .into_iter()
-        .filter_map(|claims| payload_of(&scene().signer.sign(claims)))
+        .filter_map(|claims| payload_of(&fixture().signer.sign(claims)))
         .collect()
 }
 
-/// What the page knows of the exchange.
+/// The client's knowledge of the exchange.
 fn expectations() -> Expectations {
     let exchange = exchange();
-    let mut expected = Expectations::of(&scene().attested);
+    let mut expected = Expectations::of(&fixture().attested);
     expected.request_hash = Some(exchange.claims.request_hash);
     expected.response_hash = Some(exchange.claims.response_hash);
     expected.nonce.clone_from(&exchange.claims.nonce);
@@ -201,7 +203,7 @@ fn check(report: &ReceiptReport) {
     serde_json::to_string(report).expect("a report is JSON");
 }
 
-/// A receipt around any payload (RFC 9052 §4.2), signed.
+/// A signed receipt with any payload (RFC 9052 §4.2).
 fn sign(payload: &[u8]) -> Vec<u8> {
     // {1: -8, 3: 61}
     const PROTECTED: &[u8] = &[0xa2, 0x01, 0x27, 0x03, 0x18, 0x3d];
@@ -237,11 +239,11 @@ fn payload_of(receipt: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn whoever_signs_here_holds_the_enclaves_key() {
+    fn the_fuzzers_receipt_key_is_the_enclaves() {
         let exchange = super::exchange();
         let payload = super::payload_of(&exchange.receipt).unwrap();
         assert_eq!(super::sign(&payload), exchange.receipt);
-        // Otherwise the other targets would only ever see refusals.
+        // Otherwise the other targets would only see refusals.
         let (report, _) = super::verify(&exchange.receipt, &super::expectations(), None);
         assert_eq!(report.verdict, super::Verdict::Simulated, "{report:?}");
     }

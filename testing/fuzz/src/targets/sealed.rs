@@ -1,21 +1,23 @@
-//! Sealed messages, on both sides.
+//! Encrypted messages, on both sides.
 
-use super::{near_misses, receipt};
-use crate::scene::{NOW, rng, scene};
+use std::sync::OnceLock;
+
 use attestation::{Aead, SealingKey, UnixMillis};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::exchange::{PendingExchange, begin};
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
 use protocol::ohttp::{ResponseOpener, encapsulate};
 use protocol::terms::{self, Terms};
-use std::sync::OnceLock;
+
+use super::{near_misses, receipt};
+use crate::fixture::{NOW, fixture, rng};
 
 const INNER: &[u8] = b"what the page asks";
 const REPLY: &[u8] = b"what the enclave answers";
 
-/// Nobody opens a request that was not sealed exactly so: identifiers, encapsulated key and ciphertext are all bound.
+/// Only exact sealed requests open: identifiers, encapsulated key and ciphertext are all bound.
 pub(super) fn gateway(data: &[u8]) {
-    let Ok((opened, sealer)) = scene().gateway.open(data) else {
+    let Ok((opened, sealer)) = fixture().gateway.open(data) else {
         return;
     };
     assert!(sealed().iter().any(|seed| seed == data), "opened a forgery");
@@ -26,16 +28,16 @@ pub(super) fn gateway(data: &[u8]) {
     assert!(reply.len() > REPLY.len());
 }
 
-/// Every mechanism with every cipher, and near misses of one.
+/// Every key mechanism with every cipher, and near misses of one.
 pub(super) fn gateway_seeds() -> Vec<Vec<u8>> {
     let mut seeds = sealed().to_vec();
     seeds.extend(near_misses(&seeds[0]));
     seeds
 }
 
-/// Nobody opens a reply that was not sealed exactly so to this very request.
+/// Only the exact reply to this request opens.
 pub(super) fn response(data: &[u8]) {
-    let (opener, good) = answered(Aead::ChaCha20Poly1305);
+    let (opener, good) = sealed_reply(Aead::ChaCha20Poly1305);
     if let Ok(inner) = opener.open(data) {
         assert_eq!(inner, REPLY);
         assert_eq!(data, good);
@@ -43,15 +45,15 @@ pub(super) fn response(data: &[u8]) {
 }
 
 pub(super) fn response_seeds() -> Vec<Vec<u8>> {
-    let mut seeds = near_misses(&answered(Aead::ChaCha20Poly1305).1);
-    seeds.push(answered(Aead::Aes128Gcm).1);
+    let mut seeds = near_misses(&sealed_reply(Aead::ChaCha20Poly1305).1);
+    seeds.push(sealed_reply(Aead::Aes128Gcm).1);
     seeds
 }
 
-/// The enclave's own key sealed it, and still only the content that the receipt commits to gets through.
+/// Sealed with the enclave's own key; only the content that the receipt commits to is accepted.
 pub(super) fn answer(data: &[u8]) {
-    let (sealed, pending) = begun();
-    let (_, sealer) = scene()
+    let (sealed, pending) = begin_exchange();
+    let (_, sealer) = fixture()
         .gateway
         .open(&sealed)
         .expect("our own request opens");
@@ -66,12 +68,12 @@ pub(super) fn answer(data: &[u8]) {
 }
 
 pub(super) fn answer_seeds() -> Vec<Vec<u8>> {
-    let (sealed, _) = begun();
-    let (opened, _) = scene().gateway.open(&sealed).unwrap();
+    let (sealed, _) = begin_exchange();
+    let (opened, _) = fixture().gateway.open(&sealed).unwrap();
     let request = InnerRequest::decode(&opened.inner).unwrap();
     let unpadded = &opened.inner[..unpadded_len(&opened.inner).unwrap()];
     let terms = Terms::read(&request).unwrap();
-    let signed = scene()
+    let signed = fixture()
         .signer
         .sign(&receipt::claims_of(&terms, unpadded, REPLY));
     let response = |status, headers: &[(&str, &str)], content: &[u8]| {
@@ -102,7 +104,7 @@ pub(super) fn answer_seeds() -> Vec<Vec<u8>> {
 fn sealed() -> &'static [Vec<u8>] {
     static SEALED: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     SEALED.get_or_init(|| {
-        let keys = scene().attested.sealing_keys();
+        let keys = fixture().attested.sealing_keys();
         let pairs = keys
             .iter()
             .flat_map(|key| Aead::ALL.into_iter().map(move |aead| (key, aead)));
@@ -115,15 +117,15 @@ fn request(key: &SealingKey, aead: Aead) -> (Vec<u8>, ResponseOpener) {
 }
 
 /// The opener of one exchange, and the only reply that it opens.
-fn answered(aead: Aead) -> (ResponseOpener, Vec<u8>) {
-    // X25519, because it is sealed anew for each input.
-    let keys = scene().attested.sealing_keys();
+fn sealed_reply(aead: Aead) -> (ResponseOpener, Vec<u8>) {
+    // X25519, because each input is sealed again.
+    let keys = fixture().attested.sealing_keys();
     let (_, opener) = request(keys.last().expect("two keys"), aead);
     static REPLIES: OnceLock<Vec<(Aead, Vec<u8>)>> = OnceLock::new();
     let replies = REPLIES.get_or_init(|| {
         let seal = |aead| {
             let (sealed, _) = request(keys.last().expect("two keys"), aead);
-            let (_, sealer) = scene().gateway.open(&sealed).expect("our own request");
+            let (_, sealer) = fixture().gateway.open(&sealed).expect("our own request");
             (aead, sealer.seal(REPLY, &mut rng(6)).expect("short enough"))
         };
         Aead::ALL.map(seal).to_vec()
@@ -132,8 +134,8 @@ fn answered(aead: Aead) -> (ResponseOpener, Vec<u8>) {
     (opener, reply.expect("every cipher").1.clone())
 }
 
-/// The same exchange, begun again.
-fn begun() -> (Vec<u8>, PendingExchange) {
+/// The same exchange, started again.
+fn begin_exchange() -> (Vec<u8>, PendingExchange) {
     let now = UnixMillis::from_seconds(NOW.seconds());
-    begin(&scene().attested, receipt::request(), now, &mut rng(7)).expect("an attested key")
+    begin(&fixture().attested, receipt::request(), now, &mut rng(7)).expect("an attested key")
 }

@@ -1,12 +1,13 @@
-//! What both adapters share: questions from standard input, answers to standard output.
+//! Shared by both adapters: questions from standard input, answers to standard output.
+
+use std::io::{BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::io::{BufRead, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Both verifiers trust this root and have no way to be given another.
+/// Both verifiers trust this root only, and accept no other.
 const AWS_ROOT: &str = "641a0321a3e244efe456463195d606317ed7cdcc3c1756e09893f3c68f79bb5b";
 
 #[derive(Deserialize)]
@@ -25,11 +26,11 @@ struct Answer {
     code: String,
 }
 
-/// Answers every question. `judge` gets the document and the moment, Unix milliseconds; an error is a refusal.
+/// Answers every question. `judge` gets the document and the time in Unix milliseconds; an error is a refusal.
 pub fn answer_all(
     judge: impl Fn(&[u8], u64) -> Result<(), String>,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    // A panic is an answer; its message goes there and nowhere else.
+    // A panic is reported as an answer; its message goes nowhere else.
     std::panic::set_hook(Box::new(|_| {}));
     let mut output = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {

@@ -1,4 +1,4 @@
-//! Adapter of attestation-doc-validation, which judges certificates as of now: the process's clock is set for it.
+//! Adapter for attestation-doc-validation, which uses the current time: the adapter overrides the process's clock.
 
 use attestation_doc_validation::validate_attestation_doc;
 
@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })
 }
 
-/// `clock_gettime` of this program, which every reading of the clock in it goes through.
+/// Replaces this program's `clock_gettime`, which every clock read goes through.
 mod clock {
     use std::ffi::{c_int, c_long};
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,12 +27,12 @@ mod clock {
         nanoseconds: c_long,
     }
 
-    // SAFETY: the name and the signature are those of POSIX; the program's own symbol stands before the C library's.
+    // SAFETY: name and signature are those of POSIX; the program's own symbol takes precedence over the C library's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn clock_gettime(_: c_int, time: *mut Timespec) -> c_int {
         let now = NOW.load(Ordering::Relaxed);
         let (seconds, milliseconds) = (now / 1000, now % 1000);
-        // SAFETY: the caller passes a place for one `timespec`, as POSIX asks.
+        // SAFETY: the caller passes a pointer to a writable `timespec`, as POSIX requires.
         unsafe {
             (*time).seconds = seconds.cast_signed();
             (*time).nanoseconds = milliseconds.cast_signed() as c_long * 1_000_000;

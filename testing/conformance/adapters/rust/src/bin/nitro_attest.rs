@@ -1,4 +1,4 @@
-//! Adapter of nitro_attest.
+//! Adapter for nitro_attest.
 
 use nitro_attest::UnparsedAttestationDoc;
 use time::OffsetDateTime;

@@ -1,4 +1,6 @@
-//! One enclave, its evidence and its visitor, the same in every run.
+//! One enclave, its evidence and its client, the same in every run.
+
+use std::sync::OnceLock;
 
 use attestation::{
     Appraisal, AttestationReport, Conclusion, Freshness, HashScheme, ModelIdentity, Policy,
@@ -10,17 +12,16 @@ use protocol::ohttp::GatewayKeys;
 use protocol::receipt::ReceiptSigner;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use std::sync::OnceLock;
 
-/// When everything plays.
+/// Time of all inputs.
 pub(crate) const NOW: UnixMillis = UnixMillis(1_800_000_000_500);
-/// What the visitor sent.
+/// The client's nonce.
 pub(crate) const NONCE: [u8; 32] = [0x5a; 32];
 /// Seed of the receipt key.
 const RECEIPT_SEED: u64 = 2;
 
-/// What never changes between two inputs.
-pub(crate) struct Scene {
+/// State that is the same for all inputs.
+pub(crate) struct Fixture {
     pub(crate) issuer: Issuer,
     pub(crate) anchor: TrustAnchor,
     pub(crate) contents: Contents,
@@ -33,18 +34,18 @@ pub(crate) struct Scene {
     pub(crate) attested: VerifiedAttestation,
 }
 
-/// Randomness that is the same each time.
+/// A deterministic random generator.
 pub(crate) fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
 }
 
-/// The scene, made once.
-pub(crate) fn scene() -> &'static Scene {
-    static SCENE: OnceLock<Scene> = OnceLock::new();
-    SCENE.get_or_init(Scene::new)
+/// Returns the fixture, created once.
+pub(crate) fn fixture() -> &'static Fixture {
+    static FIXTURE: OnceLock<Fixture> = OnceLock::new();
+    FIXTURE.get_or_init(Fixture::new)
 }
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
         let mut rng = rng(1);
         let root = DevelopmentRoot::generate(&mut rng, NOW.0);
@@ -98,12 +99,12 @@ impl Scene {
         }
     }
 
-    /// This enclave's document in pieces.
+    /// This enclave's document in parts.
     pub(crate) fn forgery(&self) -> Forgery {
         self.issuer.forge(&self.contents, NOW.0)
     }
 
-    /// Every check of a document that comes with this enclave's manifest.
+    /// Runs all checks on a document with this enclave's manifest.
     pub(crate) fn verify(&self, document: &[u8]) -> (AttestationReport, Conclusion) {
         Appraisal::of(document)
             .with_manifest(&self.manifest_bytes)
@@ -118,10 +119,10 @@ fn live() -> Freshness<'static> {
     }
 }
 
-/// The receipt key in the hands of somebody who signs whatever he likes.
+/// The receipt key, for signing arbitrary claims.
 pub(crate) fn receipt_key() -> SigningKey {
     let mut seed = [0; 32];
-    // As `ReceiptSigner::generate` draws it.
+    // Drawn like in `ReceiptSigner::generate`.
     rng(RECEIPT_SEED).fill_bytes(&mut seed);
     SigningKey::from_bytes(&seed)
 }

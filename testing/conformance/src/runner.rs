@@ -1,31 +1,33 @@
-//! Runs a verifier's adapter over questions: lines in, lines out.
+//! Runs a verifier's adapter with questions, one line each.
 
-use crate::kit::Question;
-use crate::protocol::{Answer, Verdict};
-use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+use anyhow::{Context, Result, ensure};
+
+use crate::kit::Question;
+use crate::protocol::{Answer, Verdict};
+
 /// How a verifier answered one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should.
+    /// As expected.
     Right,
-    /// It took a document that it has to refuse.
+    /// It accepted a document that it must refuse.
     AcceptedWrongly,
-    /// It refused a document that is good.
+    /// It refused a valid document.
     RefusedWrongly,
-    /// It refused rightly, but by breaking.
+    /// It refused an invalid document, but by failing.
     Broke,
-    /// It cannot be asked this.
+    /// It does not support the question.
     NotJudged,
 }
 
-/// Every question's outcome, by identifier, with what the verifier said.
+/// The outcome of each question by identifier, with the verifier's message.
 pub type Outcomes = BTreeMap<String, (Outcome, String)>;
 
-/// Compares an answer with what is right. Codes are a verifier's own and decide nothing.
+/// Compares an answer with the expected verdict. Codes are specific to a verifier and are ignored.
 pub fn outcome(expected: Verdict, given: Verdict) -> Outcome {
     match (expected, given) {
         (_, Verdict::Unsupported) => Outcome::NotJudged,
@@ -37,10 +39,10 @@ pub fn outcome(expected: Verdict, given: Verdict) -> Outcome {
     }
 }
 
-/// Starts `command` once, asks everything, and waits for its end.
+/// Starts `command`, asks all questions, and waits for its end.
 ///
 /// # Errors
-/// Where it cannot be started, leaves a question open, or answers what was not asked.
+/// If it cannot be started, leaves a question unanswered, or answers a question that was not asked.
 pub fn run(mut command: Command, questions: &[Question]) -> Result<Outcomes> {
     let shown = format!("{command:?}");
     let mut child = command
@@ -54,7 +56,7 @@ pub fn run(mut command: Command, questions: &[Question]) -> Result<Outcomes> {
         .iter()
         .map(|question| serde_json::to_string(&question.request))
         .collect::<Result<_, _>>()?;
-    // A verifier may answer while it is being asked: both ends have to move.
+    // A verifier may answer before all questions are written, so write them on another thread.
     let asking = std::thread::spawn(move || {
         for line in lines {
             if writeln!(input, "{line}").is_err() {
@@ -70,7 +72,12 @@ pub fn run(mut command: Command, questions: &[Question]) -> Result<Outcomes> {
         let question = questions
             .iter()
             .find(|question| question.request.id == answer.id)
-            .with_context(|| format!("nobody asked {shown} about {}", answer.id))?;
+            .with_context(|| {
+                format!(
+                    "{shown} answered a question that was not asked: {}",
+                    answer.id
+                )
+            })?;
         let outcome = outcome(question.expected, answer.verdict);
         let before = outcomes.insert(answer.id, (outcome, answer.code));
         ensure!(before.is_none(), "{shown} answered twice: {line}");

@@ -1,12 +1,13 @@
-//! This project's verifier behind the protocol.
+//! Adapter for this project's verifier.
 
-use crate::protocol::{Answer, Policy, Request, Verdict};
 use anyhow::{Context, Result};
 use attestation::{Appraisal, AttestationReport, Freshness, PolicyError, TrustAnchor, UnixMillis};
 use base64ct::{Base64, Encoding};
 use serde_json::json;
 
-/// Answers one question.
+use crate::protocol::{Answer, Policy, Request, Verdict};
+
+/// Answers a question.
 pub fn answer(request: &Request) -> Answer {
     let (verdict, code) = match judge(request) {
         Ok(report) => match report.verdict {
@@ -62,9 +63,9 @@ fn policy(demand: &Policy, root: &str, anchor: &TrustAnchor) -> Result<attestati
         "name": "conformance",
         "root": root,
         "releases": [{ "name": "demanded", "pcrs": demand.pcrs }],
-        // Where no age is demanded, the longest that a policy can say.
+        // If no maximum age is required, the longest that a policy allows.
         "max_age_seconds": demand.max_age_seconds.unwrap_or(86_400),
     });
     attestation::Policy::chosen_by_hand(policy.to_string().as_bytes())
-        .context("the demand is no policy")
+        .context("the requirements are not a valid policy")
 }

@@ -4,18 +4,18 @@ use forge::{Contents, DevelopmentRoot, Forgery, Issuer};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// When every document of the kit was made, Unix milliseconds. A whole second: certificates know no less, and verifiers
-/// may differ about what lies between two.
+/// Creation time of every document of the kit, Unix milliseconds. A whole second, because certificates have no finer resolution
+/// and verifiers may differ in rounding.
 pub(crate) const NOW: u64 = 1_800_000_000_000;
-/// The nonce that every document of the kit answers.
+/// The nonce of every document of the kit.
 pub(crate) const NONCE: [u8; 32] = [0x5a; 32];
 
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     issuer: Issuer,
     contents: Contents,
 }
 
-impl Scene {
+impl Fixture {
     pub(crate) fn new() -> Self {
         let mut rng = ChaCha20Rng::from_seed(*b"clearseal conformance kit, no. 1");
         let root = DevelopmentRoot::generate(&mut rng, NOW);
