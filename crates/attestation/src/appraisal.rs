@@ -36,7 +36,7 @@ pub type Stopwatch = Box<dyn Fn() -> f64>;
 ///     .inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(1_800_000_000_000));
 /// assert_eq!(report.verdict, Verdict::Refused);
 /// ```
-#[must_use = "nothing is judged before `inspect` or `verify`"]
+#[must_use = "call `inspect` or `verify`: the builder appraises nothing by itself"]
 pub struct Appraisal<'a> {
     document: &'a [u8],
     manifest: Option<&'a [u8]>,
@@ -200,7 +200,7 @@ impl<'a> Appraisal<'a> {
 ///
 /// Nothing, unless every check was made and passed, including manifest and nonce (an audit needs no nonce). The caller gets
 /// the keys only by stating which verdict is good enough.
-#[must_use = "without one of its methods no key comes out of a judgement"]
+#[must_use = "call a method to get the keys, or drop the appraisal explicitly"]
 #[derive(Debug)]
 pub struct Conclusion(Option<VerifiedAttestation>);
 

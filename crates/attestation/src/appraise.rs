@@ -97,7 +97,7 @@ impl AuthenticAttestation {
 
     /// Check 27, second half: missing lists are an error only if the policy requires them.
     fn check_revocation(&self, policy: &Policy) -> Result<(), AttestationError> {
-        match &self.unjudged {
+        match &self.uncovered {
             Some(certificate) if policy.revocation_required => {
                 let observed = Observed::certificate(certificate, "is not covered by any CRL");
                 Err(AttestationError::new(

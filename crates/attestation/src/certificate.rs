@@ -186,9 +186,9 @@ impl<'a> Certificate<'a> {
         }
         Ok(P384 {
             key: provider::es384::public_key(self.key())
-                .ok_or_else(|| refuse("its key is no point of P-384"))?,
+                .ok_or_else(|| refuse("its key is not a point of P-384"))?,
             signature: provider::es384::signature_from_der(self.signature())
-                .ok_or_else(|| refuse("its signature is no ECDSA value of P-384"))?,
+                .ok_or_else(|| refuse("its signature is not an ECDSA value of P-384"))?,
         })
     }
 
@@ -294,7 +294,7 @@ fn check_name(name: &Name) -> Result<(), Refused> {
             }
             check_identifier(&attribute.oid)?;
             if !is_text(attribute.value.tag(), attribute.value.value()) {
-                return Err(Refused::Rule("a name with a value that is no text"));
+                return Err(Refused::Rule("a name with a value that is not text"));
             }
         }
     }

@@ -213,7 +213,7 @@ mod tests {
     fn codes_are_unique_shouted_and_tied_to_a_required_check() {
         let mut seen = std::collections::BTreeSet::new();
         for code in ErrorCode::ALL {
-            assert!(seen.insert(code.code()), "{code} stands twice");
+            assert!(seen.insert(code.code()), "{code} occurs twice");
             assert!(
                 code.code()
                     .bytes()

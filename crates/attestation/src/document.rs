@@ -169,7 +169,7 @@ impl AttestationDocument {
         chain::compare_names(&leaf, &self.claims.module_id, log);
         // Check 17. Nothing in the document decides this moment; `appraise` compares it with the requested one.
         log.pass(CheckId::JudgedTime, format!("Judged as of {at}"));
-        let unjudged = revocation::check(&leaf.links, crls, at, memory, log)?;
+        let uncovered = revocation::check(&leaf.links, crls, at, memory, log)?;
 
         let (chain, chain_not_after) = (leaf.views, leaf.chain_not_after);
         Ok(AuthenticAttestation {
@@ -179,7 +179,7 @@ impl AttestationDocument {
             aws: anchor.is_aws(),
             at,
             chain_not_after,
-            unjudged,
+            uncovered,
         })
     }
 }
@@ -240,7 +240,7 @@ pub struct AuthenticAttestation {
     /// Unix seconds.
     pub(crate) chain_not_after: u64,
     /// A certificate that no revocation list covered, although one should have.
-    pub(crate) unjudged: Option<String>,
+    pub(crate) uncovered: Option<String>,
 }
 
 impl AuthenticAttestation {

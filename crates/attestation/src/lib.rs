@@ -24,7 +24,7 @@
 //! document.sealing_keys();
 //! ```
 //!
-//! Neither can it be appraised before its signature was checked:
+//! It cannot be appraised before its signature was checked:
 //!
 //! ```compile_fail,E0599
 //! # use attestation::{AttestationDocument, Freshness, CheckLog, Policy, SPECS};
@@ -35,7 +35,7 @@
 //! # }
 //! ```
 //!
-//! An authentic document is not bound to a manifest before its image was judged:
+//! An authentic document cannot be bound to a manifest before its image was appraised:
 //!
 //! ```compile_fail,E0599
 //! # use attestation::{AuthenticAttestation, CheckId, CheckLog};
@@ -62,7 +62,7 @@
 //! }
 //! ```
 //!
-//! Neither can the word *verified*:
+//! Neither can the verdict *verified*:
 //!
 //! ```compile_fail,E0423
 //! # use attestation::{Proof, Verdict};
@@ -77,7 +77,7 @@
 //! Policy::built_in(&evidence).unwrap();
 //! ```
 //!
-//! What does compile:
+//! This compiles:
 //!
 //! ```
 //! use attestation::{Appraisal, TrustAnchor, UnixMillis, Verdict};

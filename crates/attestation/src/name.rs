@@ -25,8 +25,8 @@ impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<_> = self.0.iter_rdn().collect();
         for (at, part) in parts.iter().rev().enumerate() {
-            for (beside, attribute) in part.iter().enumerate() {
-                match (at, beside) {
+            for (index, attribute) in part.iter().enumerate() {
+                match (at, index) {
                     (0, 0) => {}
                     (_, 0) => f.write_char(',')?,
                     _ => f.write_char('+')?,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Largest trust policy in bytes.
 pub const MAX_POLICY: usize = 64 * 1024;
 
-/// Who chose a policy. Limits its best verdict.
+/// Origin of a policy. Limits its best verdict.
 ///
 /// A policy's bytes cannot state their own origin: the function that reads them does. [`Policy::built_in`] takes text that is
 /// part of the program; [`Policy::chosen_by_hand`] is for a separate control, flag or argument;
@@ -116,7 +116,7 @@ impl Policy {
     /// Reads a policy that the user chose independently of all evidence: a file behind a flag, a control, an argument.
     ///
     /// # Errors
-    /// As [`built_in`](Self::built_in).
+    /// Those of [`built_in`](Self::built_in).
     pub fn chosen_by_hand(json: &[u8]) -> Result<Self, PolicyError> {
         json::read(json, PolicyOrigin::ChosenByHand)
     }
@@ -124,7 +124,7 @@ impl Policy {
     /// Reads a policy that came with the evidence or from the service under appraisal. Its best verdict is *simulated*.
     ///
     /// # Errors
-    /// As [`built_in`](Self::built_in).
+    /// Those of [`built_in`](Self::built_in).
     pub fn with_evidence(json: &[u8]) -> Result<Self, PolicyError> {
         json::read(json, PolicyOrigin::WithEvidence)
     }
@@ -179,7 +179,7 @@ impl Policy {
         self.sequence
     }
 
-    /// Who chose it.
+    /// Its origin.
     pub fn origin(&self) -> PolicyOrigin {
         self.origin
     }

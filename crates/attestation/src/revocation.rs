@@ -71,7 +71,7 @@ pub(crate) fn check(
             }
             let name = format!("CRL of the {}", issuer.name);
             let contents =
-                judge(&crl, issuer, subject, memory).map_err(|fault| refuse(&name, fault))?;
+                verify_list(&crl, issuer, subject, memory).map_err(|fault| refuse(&name, fault))?;
             if let Some(revoked) = contents.revoked {
                 let observed = Observed::Revoked {
                     certificate: subject.name.clone(),
@@ -109,7 +109,7 @@ fn names(issuer: &Link<'_>, crl: &Crl<'_>) -> bool {
 }
 
 /// Steps 2 and 3: the list's contents, once its issuer's signature has been checked.
-fn judge<'a>(
+fn verify_list<'a>(
     crl: &Crl<'a>,
     issuer: &Link<'_>,
     subject: &Link<'_>,
@@ -184,14 +184,14 @@ fn report(
     let any_published = links.iter().skip(1).any(published);
     let (mut covered, mut missing) = (Vec::new(), None);
     let (mut oldest, mut until) = (u64::MAX, u64::MAX);
-    let mut judgeable = false;
+    let mut expects_lists = false;
     for (pair, status) in links.windows(2).zip(statuses.iter().skip(1)) {
         let [issuer, subject] = pair else { continue };
         let expected = match any_published {
             true => published(subject),
             false => issuer.certificate.may_sign_crls(),
         };
-        judgeable |= expected;
+        expects_lists |= expected;
         match status.covered {
             Some((from, to)) => {
                 covered.push(subject.name.as_str());
@@ -203,12 +203,12 @@ fn report(
             None => {}
         }
     }
-    if !judgeable {
+    if !expects_lists {
         missing = links.last().map(|leaf| leaf.name.clone());
     }
     let row = CheckId::Revocation;
     let [oldest, until] = [oldest, until].map(UnixMillis::from_seconds);
-    let said = format!(
+    let summary = format!(
         "Not revoked: {}; per CRL of {oldest}, good until {until}",
         covered.join(", ")
     );
@@ -220,8 +220,8 @@ fn report(
                 "No CRL of an issuer in this chain: revocation was not judged",
             );
         }
-        (Some(missing), _) => log.waive(row, format!("{said}. No CRL about the {missing}")),
-        (None, _) => log.pass(row, said),
+        (Some(missing), _) => log.waive(row, format!("{summary}. No CRL about the {missing}")),
+        (None, _) => log.pass(row, summary),
     }
     missing
 }

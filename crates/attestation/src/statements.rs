@@ -1,4 +1,4 @@
-//! What a reader may conclude, sentence by sentence: hardware, code, key, and what none of them proves.
+//! The conclusions of a report: one sentence each about hardware, code, key, and the limits of the proof.
 
 use crate::checks::CheckId;
 use crate::policy::{Policy, PolicyOrigin};
@@ -13,10 +13,10 @@ pub(crate) struct Context<'a> {
     pub(crate) verdict: Verdict,
 }
 
-/// The four sentences. Each is true as it stands; `holds` says whether it is good news.
+/// The four sentences. Each is true; `holds` states whether its checks passed.
 pub(crate) fn all(context: &Context<'_>, rows: &[Row]) -> Vec<Statement> {
     let chain = stage_passed(rows, "document") && stage_passed(rows, "chain");
-    // Left out by choice (no nonce in an audit) is no failure of the image; the sentence speaks of its own moment anyway.
+    // A check left out by choice (no nonce in an audit) does not fail the image; the sentence names its own moment.
     let image = chain
         && passed(rows, CheckId::Measurements)
         && passed(rows, CheckId::DebugMode)
@@ -25,9 +25,9 @@ pub(crate) fn all(context: &Context<'_>, rows: &[Row]) -> Vec<Statement> {
             RowState::Passed | RowState::Skipped
         );
     let key = image && passed(rows, CheckId::Binding);
-    // Under a development root or the server's own policy every sentence rests on nothing.
+    // A development root or the server's own policy proves nothing.
     let proven = matches!(context.verdict, Verdict::Verified(_));
-    // Without a nonce or a manifest the image was judged all the same; the sentence speaks of the document.
+    // Without a nonce or a manifest the image was still appraised; the sentence is about the document.
     let judged = proven || context.verdict == Verdict::Authentic;
     vec![
         hardware(context, chain),

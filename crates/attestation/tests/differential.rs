@@ -124,7 +124,7 @@ fn forged_chains_are_judged_alike_or_differ_for_a_named_reason() {
             Ok(Some(difference)) => {
                 found.insert((difference.name, vector.name));
             }
-            Err(said) => unexplained.push(format!("{}: {said}", vector.name)),
+            Err(difference) => unexplained.push(format!("{}: {difference}", vector.name)),
         }
         compared += 1;
     }
@@ -135,7 +135,7 @@ fn forged_chains_are_judged_alike_or_differ_for_a_named_reason() {
             Ok(Some(difference)) => {
                 found.insert((difference.name, case.name));
             }
-            Err(said) => unexplained.push(format!("{}: {said}", case.name)),
+            Err(difference) => unexplained.push(format!("{}: {difference}", case.name)),
         }
         compared += 1;
     }
@@ -171,12 +171,12 @@ fn shared_vectors_are_judged_alike_or_differ_for_a_named_reason() {
                 genuine += 1;
             }
             Ok(_) => {}
-            Err(said) => unexplained.push(format!("{file}: {said}")),
+            Err(difference) => unexplained.push(format!("{file}: {difference}")),
         }
         // At a moment when every certificate but the root has ended, and before any began.
         for at in [UnixMillis(1_900_000_000_000), UnixMillis(1_600_000_000_000)] {
-            if let Err(said) = compare(&document, &anchor, at) {
-                unexplained.push(format!("{file} as of {at}: {said}"));
+            if let Err(difference) = compare(&document, &anchor, at) {
+                unexplained.push(format!("{file} as of {at}: {difference}"));
             }
         }
     }

@@ -172,9 +172,19 @@ fn bounds_of_values_are_exact() {
 #[test]
 fn errors_name_the_position() {
     for (at, key, value, place) in [
-        ("", "max_age", json!(1), "max_age is no key"),
-        ("/releases/1", "pcr", json!({}), "releases[1].pcr is no key"),
-        ("/model", "version", json!("1"), "model.version is no key"),
+        ("", "max_age", json!(1), "max_age is not a key"),
+        (
+            "/releases/1",
+            "pcr",
+            json!({}),
+            "releases[1].pcr is not a key",
+        ),
+        (
+            "/model",
+            "version",
+            json!("1"),
+            "model.version is not a key",
+        ),
         (
             "/releases/1/pcrs",
             "8",
@@ -204,8 +214,8 @@ fn errors_name_the_position() {
         let object = policy.pointer_mut(at).unwrap().as_object_mut().unwrap();
         object.insert(key.to_owned(), value);
         let error = Policy::chosen_by_hand(policy.to_string().as_bytes());
-        let said = error.unwrap_err().to_string();
-        assert!(said.contains(place), "{said}");
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains(place), "{message}");
     }
 }
 

@@ -54,7 +54,7 @@ fn every_broken_list_is_refused_by_its_own_check() {
 #[test]
 fn the_row_states_which_lists_counted() {
     let fixture = Fixture::new();
-    let said = |keep: fn(usize) -> bool| {
+    let row_with = |keep: fn(usize) -> bool| {
         let (document, crls) = (fixture.document(), fixture.lists(keep));
         let report = Appraisal::of(&document)
             .with_crls(&crls)
@@ -64,13 +64,13 @@ fn the_row_states_which_lists_counted() {
     };
     let of = "per CRL of 2027-01-15T07:00:00Z, good until 2027-01-22T08:00:00Z";
     let all = format!("Not revoked: regional, zonal, instance; {of}");
-    assert_eq!(said(|_| true), (RowState::Passed, all));
+    assert_eq!(row_with(|_| true), (RowState::Passed, all));
     let published = format!("Not revoked: regional, zonal; {of}");
-    assert_eq!(said(|at| at < 2), (RowState::Passed, published));
+    assert_eq!(row_with(|at| at < 2), (RowState::Passed, published));
     let partly = format!("Not revoked: regional; {of}. No CRL about the zonal");
-    assert_eq!(said(|at| at == 0), (RowState::Skipped, partly));
+    assert_eq!(row_with(|at| at == 0), (RowState::Skipped, partly));
     let none = "No CRL given: revocation was not judged".to_owned();
-    assert_eq!(said(|_| false), (RowState::Skipped, none));
+    assert_eq!(row_with(|_| false), (RowState::Skipped, none));
     let (document, (_, crls)) = {
         let other = Fixture::new();
         let vector = forge::crl_vectors().find(|vector| vector.name == "crl-of-another-issuer");

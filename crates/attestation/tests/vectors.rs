@@ -210,7 +210,7 @@ fn decided(file: &str) -> Option<&'static str> {
         "policy-chain-zonal-sha256.cbor" => Some("CHAIN_ALGORITHM"),
         "policy-chain-reversed.cbor" | "policy-chain-no-root.cbor" => Some("ROOT_NOT_PINNED"),
         "policy-chain-swapped.cbor" | "policy-chain-root-twice.cbor" => Some("CHAIN_NAMES"),
-        other => panic!("{other}: nobody decided"),
+        other => panic!("{other}: no expected outcome"),
     }
 }
 

@@ -117,7 +117,7 @@ pub fn root_of(data: &Hash, index: u64, size: u64, path: &[Hash]) -> Result<Hash
         }
         if node % 2 == 1 || node == last {
             hash = node_hash(sibling, &hash);
-            // Without a right sibling a node stands for its parent, level by level.
+            // Without a right sibling a node is also its parent, level by level.
             while node.is_multiple_of(2) && node != 0 {
                 (node, last) = (node / 2, last / 2);
             }

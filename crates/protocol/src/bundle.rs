@@ -238,7 +238,8 @@ impl AuditBundle {
         stopwatch: impl Fn() -> Option<Stopwatch>,
         memory: &mut SignatureMemory,
     ) -> BundleReport {
-        self.judge(policy, self.commitments(), stopwatch, memory).0
+        self.appraise(policy, self.commitments(), stopwatch, memory)
+            .0
     }
 
     /// Like [`verify`](Self::verify); also checks whether the receipt is in the log that its enclave signed and, with an earlier head,
@@ -251,7 +252,7 @@ impl AuditBundle {
         stopwatch: impl Fn() -> Option<Stopwatch>,
         memory: &mut SignatureMemory,
     ) -> (BundleReport, LogReport) {
-        let (report, verified) = self.judge(policy, self.commitments(), &stopwatch, memory);
+        let (report, verified) = self.appraise(policy, self.commitments(), &stopwatch, memory);
         let log = match verified {
             Some((expectations, claims)) => log::verify(
                 &log::LogInput {
@@ -287,7 +288,7 @@ impl AuditBundle {
     }
 
     /// Appraises the chain, and checks whether the receipt commits to `commitments`.
-    pub(crate) fn judge(
+    pub(crate) fn appraise(
         &self,
         policy: &Policy,
         commitments: Commitments,

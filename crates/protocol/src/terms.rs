@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(
             terms().write(&mut request),
             Err(TermsError::Field(DATE)),
-            "nobody writes them twice"
+            "no field is written twice"
         );
     }
 

@@ -256,7 +256,7 @@ fn the_example_of_the_documentation_is_a_real_receipt_and_decoded_correctly() {
     }
     assert!(
         example == block(),
-        "docs/RECEIPTS.md is out of date; write it anew with CLEARSEAL_WRITE_DOCS=1"
+        "docs/RECEIPTS.md is out of date; write it again with CLEARSEAL_WRITE_DOCS=1"
     );
 }
 

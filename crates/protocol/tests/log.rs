@@ -412,13 +412,18 @@ fn every_refusal_has_a_case() {
     expect("NUMBER_MISMATCH", first.judge(0, &inclusion, None));
     // For a head with its evidence, which `attest` appraises (`bundle.rs`).
     open.remove(LogCode::HeadEvidenceMismatch.code());
-    let moot = LogReport::receipt_refused("refused");
-    assert!(moot.checks.iter().all(|row| row.state == RowState::NotRun));
-    open.remove(moot.code.as_deref().unwrap());
+    let unchecked = LogReport::receipt_refused("refused");
+    assert!(
+        unchecked
+            .checks
+            .iter()
+            .all(|row| row.state == RowState::NotRun)
+    );
+    open.remove(unchecked.code.as_deref().unwrap());
     open.remove(LogReport::keys_not_shown().code.as_deref().unwrap());
-    let given_to_nobody = log.judge(5, &good, None).keys_not_given();
-    assert_eq!(given_to_nobody.verdict, Verdict::Refused);
-    open.remove(given_to_nobody.code.as_deref().unwrap());
+    let keys_not_given = log.judge(5, &good, None).keys_not_given();
+    assert_eq!(keys_not_given.verdict, Verdict::Refused);
+    open.remove(keys_not_given.code.as_deref().unwrap());
     assert!(open.is_empty(), "codes without a case: {open:?}");
 }
 

@@ -167,7 +167,7 @@ mod tests {
             ("compressed", compressed.as_bytes().to_vec()),
             ("hybrid", changed(0, 6)),
             ("the origin", [&[4][..], &[0; 96]].concat()),
-            ("a point beside the curve", changed(96, point[96] ^ 1)),
+            ("a point off the curve", changed(96, point[96] ^ 1)),
             (
                 "a coordinate of the field's order and more",
                 no_field_element,

@@ -211,7 +211,7 @@ fn every_error_has_its_code() {
             "CONTAINER_BAD_PATH",
         ),
         (
-            "a name that is no text",
+            "a name that is not text",
             changed(88, 0xff),
             "CONTAINER_BAD_PATH",
         ),

@@ -300,7 +300,7 @@ fn name<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], DerError> {
             let mut pair = Reader::new(attribute.content);
             pair.oid()?;
             if !is_text(&pair.any()?) {
-                return Err(DerError("a name with a value that is no text"));
+                return Err(DerError("a name with a value that is not text"));
             }
             pair.finish()?;
         }
@@ -352,7 +352,7 @@ fn read_extensions(der: &[u8]) -> Result<Recognised, DerError> {
                 constraints = Some((critical, ca, path_length));
             }
             [0x55, 0x1d, 15] => usage = Some(key_usage(value)?),
-            _ if critical => return Err(DerError("a critical extension that nobody knows")),
+            _ if critical => return Err(DerError("an unknown critical extension")),
             _ => {}
         }
     }
@@ -387,7 +387,7 @@ fn key_usage(der: &[u8]) -> Result<Vec<bool>, DerError> {
         [] => 0,
         [first] => u16::from_be_bytes([first, 0]),
         [first, 0x80] => u16::from_be_bytes([first, 0x80]),
-        _ => return Err(DerError("a key usage that nobody knows")),
+        _ => return Err(DerError("an unknown key usage")),
     };
     Ok((0..9).map(|bit| bits << bit & 0x8000 != 0).collect())
 }

@@ -46,15 +46,15 @@ fn production(der: &[u8]) -> Result<Read, Refused> {
 fn compare(der: &[u8], what: &str) -> Option<Refused> {
     match (production(der), second_reader::read(der)) {
         (Ok(production), Ok(second)) => assert_eq!(production, second, "{what}"),
-        (Ok(_), Err(said)) => panic!("{what}: only the second reader refuses it: {}", said.0),
-        (Err(said), Err(_)) => return Some(said),
-        (Err(said), Ok(_)) => match &said {
+        (Ok(_), Err(error)) => panic!("{what}: only the second reader refuses it: {}", error.0),
+        (Err(error), Err(_)) => return Some(error),
+        (Err(error), Ok(_)) => match &error {
             Refused::Der(error)
                 if matches!(
                     error.kind(),
                     der::ErrorKind::OidMalformed | der::ErrorKind::TagUnknown { .. }
                 ) => {}
-            said => panic!("{what}: only the production reader refuses it: {said}"),
+            error => panic!("{what}: only the production reader refuses it: {error}"),
         },
     }
     None
@@ -112,7 +112,7 @@ fn every_change_of_a_certificate_is_judged_alike_by_two_readers() {
     for rule in [
         "not in DER",
         "a broken object identifier",
-        "a name with a value that is no text",
+        "a name with a value that is not text",
         "a negative integer",
         "two signature algorithms that differ",
     ] {
@@ -195,8 +195,8 @@ fn forbidden_parts_are_named() {
         |parts| parts[EXTENSIONS] = vec![0xa3, 4, 0x30, 0, 0x30, 0],
     ];
     for change in unreadable {
-        let said = production(&assembled(change)).unwrap_err();
-        assert!(matches!(said, Refused::Der(_)), "{said}");
+        let error = production(&assembled(change)).unwrap_err();
+        assert!(matches!(error, Refused::Der(_)), "{error}");
     }
 }
 
@@ -214,8 +214,8 @@ fn a_key_usage_is_a_list_of_known_bits() {
     }
     for (why, der) in [
         ("it ends with bits that are not set", &[3, 2, 6, 0x80][..]),
-        ("a bit that nobody knows", &[3, 3, 6, 0, 0x40]),
-        ("a byte that nobody knows", &[3, 4, 7, 0, 0, 0x80]),
+        ("an unknown bit", &[3, 3, 6, 0, 0x40]),
+        ("an unknown byte", &[3, 4, 7, 0, 0, 0x80]),
         ("unused bits that are not zero", &[3, 2, 7, 0xc0]),
         ("eight unused bits", &[3, 2, 8, 0x80]),
         ("an unused bit of no byte", &[3, 1, 1]),

@@ -99,7 +99,8 @@ pub(super) fn read(json: &[u8], origin: PolicyOrigin) -> Result<Policy, PolicyEr
     // Editors write a byte order mark; RFC 8259 §8.1 allows readers to ignore it.
     let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
     let json: Json = serde_json::from_slice(json).map_err(|error| {
-        let unknown = unknown_key(json).map(|path| format!("{path} is no key of a trust policy"));
+        let unknown =
+            unknown_key(json).map(|path| format!("{path} is not a key of a trust policy"));
         unreadable(unknown.unwrap_or_else(|| format!("the policy is not readable: {error}")))
     })?;
     if json.format != FORMAT {
@@ -291,9 +292,9 @@ impl<'de> Deserialize<'de> for Pcrs {
                         .ok()
                         .filter(|index| index.to_string() == key);
                     let index = index
-                        .ok_or_else(|| de::Error::custom(format!("{key:?} is no register")))?;
+                        .ok_or_else(|| de::Error::custom(format!("{key:?} is not a register")))?;
                     if pcrs.insert(index, value).is_some() {
-                        return Err(de::Error::custom(format!("register {index} stands twice")));
+                        return Err(de::Error::custom(format!("register {index} occurs twice")));
                     }
                 }
                 Ok(Pcrs(pcrs))
@@ -369,6 +370,6 @@ mod tests {
         // An unknown key is reported after a byte order mark too.
         let unknown = marked.replacen("\"name\"", "\"nam\"", 1);
         let error = read(unknown.as_bytes(), PolicyOrigin::ChosenByHand).unwrap_err();
-        assert!(error.to_string().contains("nam is no key"), "{error}");
+        assert!(error.to_string().contains("nam is not a key"), "{error}");
     }
 }

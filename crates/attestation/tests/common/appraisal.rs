@@ -91,7 +91,7 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
             |_| {},
         ),
         accepted(
-            "registers-that-nobody-pins",
+            "registers-without-a-pin",
             |_| {},
             |f| {
                 f.contents.pcrs.insert(4, [0x44; 48]);

@@ -57,7 +57,7 @@ pub const DIFFERENCES: &[Difference] = &[
         ours: Some(("CHAIN_NAMES", &["'s issuer is not the ", "names itself"])),
         theirs: None,
         why: "webpki takes a bag of certificates and looks for a path. The hypervisor sends one path, root first; whatever \
-              else is in the bundle would be signed by nobody, and judged by nobody.",
+              else is in the bundle would be neither signed nor checked.",
         vectors: &[
             "cabundle-doubled",
             "regional-and-zonal-swapped",

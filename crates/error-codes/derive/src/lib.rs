@@ -123,7 +123,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             };
             (Options::default(), vec![arm])
         }
-        Data::Union(_) => return Err(Error::new_spanned(input, "a union is no error")),
+        Data::Union(_) => return Err(Error::new_spanned(input, "a union cannot be an error")),
     };
     let name = &input.ident;
     let (implementation, types, clause) = input.generics.split_for_impl();

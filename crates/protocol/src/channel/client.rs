@@ -194,7 +194,7 @@ impl DocumentedOffer {
 }
 
 /// An appraised document. As with [`Conclusion`], the caller gets a key only by stating which verdict is good enough.
-#[must_use = "without one of its methods no key comes out of a judgement"]
+#[must_use = "call a method to get the attested server"]
 pub struct AppraisedOffer {
     conclusion: Conclusion,
     heard: Heard,

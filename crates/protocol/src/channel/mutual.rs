@@ -89,18 +89,18 @@ impl PendingClient {
                     now,
                 },
             );
-        let judged = AppraisedClient {
+        let appraised = AppraisedClient {
             conclusion,
             signature: self.signature,
             nonce: self.nonce,
             session: self.session,
         };
-        (report, judged)
+        (report, appraised)
     }
 }
 
 /// An appraised client. The caller gets the session only by stating which verdict is good enough.
-#[must_use = "without one of its methods no session comes out of a judgement"]
+#[must_use = "call a method to get the session"]
 pub struct AppraisedClient {
     conclusion: Conclusion,
     signature: [u8; 64],

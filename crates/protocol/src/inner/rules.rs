@@ -71,7 +71,7 @@ pub(super) fn check_fields(
     }
     for (index, (name, value)) in headers.iter().enumerate() {
         if name.is_empty() || !name.bytes().all(is_field_name_byte) {
-            return Err(InnerError::Field("a name that is no lower-case token"));
+            return Err(InnerError::Field("a name that is not a lower-case token"));
         }
         if FORBIDDEN.contains(&name.as_str()) {
             return Err(InnerError::Field("connection-specific, host or cookie"));

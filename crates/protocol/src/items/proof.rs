@@ -205,7 +205,7 @@ impl Evidence {
             salt: None,
             crls: self.crls.clone(),
         };
-        Ok(bundle.judge(policy, commitments, || None, memory).0)
+        Ok(bundle.appraise(policy, commitments, || None, memory).0)
     }
 }
 

@@ -42,7 +42,7 @@ pub enum ReceiptCode {
     /// No tag 18.
     #[coded(
         "NOT_COSE_SIGN1",
-        remedy = "Pass a tagged COSE_Sign1; other structures are no receipts."
+        remedy = "Pass a tagged COSE_Sign1; other structures are not receipts."
     )]
     NotTagged,
     /// Bytes after the receipt or after its claims.
@@ -90,7 +90,7 @@ pub enum ReceiptCode {
         remedy = "Use a verifier for the profile that the receipt names."
     )]
     BadProfile,
-    /// The key is no Ed25519 point, or one of small order.
+    /// The key is not an Ed25519 point, or is one of small order.
     #[coded("BAD_KEY", remedy = "Check the key; take it from verified evidence.")]
     BadKey,
     /// The signature does not fit.

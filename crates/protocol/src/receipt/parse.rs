@@ -241,7 +241,7 @@ fn claims(payload: &[u8]) -> Result<RawClaims<'_>, ReceiptRefusal> {
     let mut mandatory = 0;
     while reader.more(&mut map).map_err(encoding)? {
         if !matches!(reader.peek(), Ok(Kind::Unsigned | Kind::Negative)) {
-            return Err(unknown("a claim whose name is no integer"));
+            return Err(unknown("a claim whose name is not an integer"));
         }
         let name = reader.int().map_err(encoding)?;
         match name {

@@ -8,7 +8,7 @@ pub(super) const BOUNDARIES: &[Boundary] = &[
     at(
         PcrMismatch,
         "every pinned register of one release; a bit off, absent, or from two releases",
-        &["everything-right", "registers-that-nobody-pins"],
+        &["everything-right", "registers-without-a-pin"],
         &[
             "pcr0-other",
             "pcr2-other",
