@@ -1,4 +1,4 @@
-import type { TensorLayout } from "../pkg/clearseal_verifier.js";
+import type { ExchangeOutcome, TensorLayout } from "../pkg/clearseal_verifier.js";
 import { Link, type Socket } from "./link.js";
 import { unlessAborted } from "./transport.js";
 import { StreamError, type StreamedBatch, type StreamOptions, type StreamProgress } from "./types.js";
@@ -9,6 +9,10 @@ import { pause, Wake } from "./wake.js";
 const MOST_ITEMS = 256;
 /** Bytes of one request as JSON, well below what an enclave takes (512 KiB, padding included). */
 const MOST_BYTES = 384 * 1024;
+/** A longer text, bytes as JSON, has a request of its own: the enclave may refuse it, and would refuse its neighbours with it. */
+const LONG_ITEM = 64 * 1024;
+/** Bytes of one text as JSON that fit into one request, padding included. An enclave takes a sixth of it, bytes of text. */
+const LONGEST_ITEM = 448 * 1024;
 /** Requests under way: an enclave works on two of a channel, and the next ones travel meanwhile. */
 const WINDOW = 4;
 /** An enclave that computes sends a sign of life every 10 seconds. */
@@ -35,11 +39,14 @@ export interface StreamHost {
   readonly socket: (url: string) => Socket;
 }
 
+/** Texts of one request, one after the other. */
 interface Batch {
   readonly first: number;
-  readonly count: number;
-  readonly body: Uint8Array;
+  /** As JSON. */
+  readonly items: readonly string[];
 }
+
+type Rejected = Extract<StreamedBatch, { status: "rejected" }>;
 
 /**
  * Sends every text that comes, and hands out every answer, once and in order, over as many connections as it takes. What
@@ -57,23 +64,30 @@ export function stream(
 class Stream {
   readonly #host: StreamHost;
   readonly #options: StreamOptions;
-  readonly #batches: AsyncIterator<Batch>;
+  readonly #batches: AsyncIterator<Batch | Rejected>;
   readonly #wake = new Wake();
   readonly #taken = new Wake();
   readonly #stop = new AbortController();
   readonly #patienceMs: number;
   readonly #window: number;
-  /** Not answered. The front is the next to be answered. */
+  /** Start and end of a request, around its texts. */
+  readonly #around: readonly [string, string];
+  /** Not answered. The front is the next to be answered. More than the window where a refused batch was divided. */
   readonly #inFlight: Batch[] = [];
-  /** Answered, and not handed out yet. */
+  /** Settled before a text that precedes them, by their first text. */
+  readonly #early = new Map<number, StreamedBatch>();
+  /** Place of the first text after those in `#ready`. */
+  #next = 0;
+  /** Settled, in order, and not handed out yet. */
   readonly #ready: StreamedBatch[] = [];
   /** Read from the source, and not sent yet. */
-  #read: Batch | null = null;
+  #read: Batch | Rejected | null = null;
   #reading = false;
   #ended = false;
   #failure: unknown = null;
   #finished = false;
   #answered = 0;
+  #settled = 0;
   #connections = 0;
 
   constructor(host: StreamHost, texts: Iterable<string> | AsyncIterable<string>, options: StreamOptions) {
@@ -81,11 +95,9 @@ class Stream {
     this.#options = options;
     this.#patienceMs = options.patienceMs ?? PATIENCE_MS;
     this.#window = Math.max(1, options.window ?? WINDOW);
-    this.#batches = cut(
-      texts,
-      host.model(),
-      Math.min(MOST_ITEMS, Math.max(1, options.batchItems ?? MOST_ITEMS)),
-    );
+    const empty = JSON.stringify({ model: host.model(), encoding_format: "tensors", input: [] });
+    this.#around = [empty.slice(0, -2), "]}"];
+    this.#batches = cut(texts, Math.min(MOST_ITEMS, Math.max(1, options.batchItems ?? MOST_ITEMS)));
   }
 
   async *results(): AsyncGenerator<StreamedBatch, void, undefined> {
@@ -197,13 +209,13 @@ class Stream {
       this.#host.followPolicy();
       if (change.aborted) throw JUDGED_ANEW;
       for (let answer = link.take(); answer; answer = link.take()) {
-        this.#accept(answer);
+        this.#accept(answer, sent);
         sent -= 1;
       }
       if (link.failure) throw link.failure;
       if (link.closed) throw CLOSED;
       if (link.opened) {
-        while (sent < this.#inFlight.length && link.hasRoom()) {
+        while (sent < Math.min(this.#inFlight.length, this.#window) && link.hasRoom()) {
           this.#ask(link, this.#inFlight[sent]);
           sent += 1;
         }
@@ -218,24 +230,34 @@ class Stream {
     }
   }
 
-  /** What is under way and what its reader has not taken yet are bounded together. */
+  /** Requests under way are bounded, and answers that their reader has not taken. */
   #mayTakeMore(): boolean {
-    return this.#inFlight.length < this.#window && this.#ready.length < this.#window;
+    const untaken = this.#ready.length + this.#early.size;
+    return this.#inFlight.length < this.#window && untaken < this.#window;
   }
 
-  /** What was read ahead goes under way. */
+  /** What was read ahead goes under way. False where nothing was read, or only a text that is not sent. */
   #takeNext(): boolean {
-    const batch = this.#read;
+    const next = this.#read;
     this.#read = null;
-    if (batch) this.#inFlight.push(batch);
-    return batch !== null;
+    if (!next) return false;
+    if ("status" in next) {
+      this.#settle(next);
+      return false;
+    }
+    this.#inFlight.push(next);
+    return true;
   }
 
   #ask(link: Link, batch: Batch | undefined): void {
-    if (batch) link.ask("POST", "/v1/embeddings", ["content-type", "application/json"], batch.body);
+    if (!batch) return;
+    const [start, end] = this.#around;
+    const body = new TextEncoder().encode(`${start}${batch.items.join(",")}${end}`);
+    link.ask("POST", "/v1/embeddings", ["content-type", "application/json"], body);
   }
 
-  #accept(answer: Opened): void {
+  /** Takes the answer to the front of what is in flight. `sent`: how many batches of it this connection took. */
+  #accept(answer: Opened, sent: number): void {
     const batch = this.#inFlight[0];
     try {
       if (!batch) throw OUT_OF_TURN;
@@ -247,32 +269,33 @@ class Stream {
         const { code, detail } = problemIn(body, httpStatus);
         throw new StreamError(code, detail, "Try again later.", { transient: true });
       }
-      const { first, count } = batch;
-      if (httpStatus >= 300) {
-        this.#ready.push({ status: "rejected", first, count, httpStatus, ...problemIn(body, httpStatus) });
-      } else {
-        const layout = answer.tensors();
-        if (!layout || layout.rows !== count || !outcome.receipt) throw MALFORMED;
-        const { receipt } = outcome;
-        const [bundle, request] = [answer.bundle(false) ?? "", answer.request()];
-        this.#ready.push({
-          status: "embedded",
-          first,
-          count,
-          ...tensors(body, layout),
-          receipt,
-          bundle,
-          request,
-        });
-      }
-      this.#inFlight.shift();
       this.#answered += 1;
+      const settled = outcomeOf(answer, outcome, body, batch);
+      if (settled === "divide") {
+        // After what was sent, which is answered first; before what was not, so that the reader waits for one batch alone.
+        this.#inFlight.splice(sent, 0, ...halves(batch));
+        this.#inFlight.shift();
+      } else {
+        this.#inFlight.shift();
+        this.#settle(settled);
+      }
     } finally {
       answer.free();
     }
+  }
+
+  /** Hands a batch out once every text before it is settled. */
+  #settle(batch: StreamedBatch): void {
+    this.#settled += batch.count;
+    this.#early.set(batch.first, batch);
+    for (let due = this.#early.get(this.#next); due; due = this.#early.get(this.#next)) {
+      this.#early.delete(this.#next);
+      this.#next += due.count;
+      this.#ready.push(due);
+    }
     this.#taken.fire();
     const progress: StreamProgress = {
-      items: batch.first + batch.count,
+      items: this.#settled,
       batches: this.#answered,
       connections: this.#connections,
     };
@@ -304,19 +327,47 @@ class Stream {
   }
 }
 
-/** Cuts texts into requests. */
+/**
+ * What came of a batch. "divide": the enclave refuses one of its texts and does not name it. Each half is then asked for by itself, so
+ * that in the end only that text is without a vector, and the enclave's reason is about it.
+ */
+function outcomeOf(
+  answer: Opened,
+  outcome: Extract<ExchangeOutcome, { status: "answered" }>,
+  body: Uint8Array<ArrayBuffer>,
+  { first, items }: Batch,
+): StreamedBatch | "divide" {
+  const [count, { httpStatus, receipt }] = [items.length, outcome];
+  if (httpStatus >= 300) {
+    const { param, code, detail } = problemIn(body, httpStatus);
+    if (param === "input" && count > 1) return "divide";
+    return { status: "rejected", first, count, httpStatus, code, detail };
+  }
+  const layout = answer.tensors();
+  if (!layout || layout.rows !== count || !receipt) throw MALFORMED;
+  const [bundle, request] = [answer.bundle(false) ?? "", answer.request()];
+  return { status: "embedded", first, count, ...tensors(body, layout), receipt, bundle, request };
+}
+
+function halves({ first, items }: Batch): [Batch, Batch] {
+  const middle = items.length >> 1;
+  return [
+    { first, items: items.slice(0, middle) },
+    { first: first + middle, items: items.slice(middle) },
+  ];
+}
+
+/** Cuts texts into requests of at most `most` texts. A text that the enclave is likely to refuse is alone in its request. */
 async function* cut(
   texts: Iterable<string> | AsyncIterable<string>,
-  model: string,
   most: number,
-): AsyncGenerator<Batch, void, undefined> {
+): AsyncGenerator<Batch | Rejected, void, undefined> {
   const encoder = new TextEncoder();
-  const around = JSON.stringify({ model, encoding_format: "tensors", input: [] }).slice(0, -2);
   let first = 0;
   let items: string[] = [];
   let bytes = 0;
   const whole = (): Batch => {
-    const made = { first, count: items.length, body: encoder.encode(`${around}${items.join(",")}]}`) };
+    const made = { first, items };
     first += items.length;
     items = [];
     bytes = 0;
@@ -326,11 +377,24 @@ async function* cut(
     const item = JSON.stringify(wellFormed(text));
     // In UTF-8 a UTF-16 unit has three bytes at most; only where that is too many are they counted.
     const length = item.length * 3 <= MOST_BYTES / most ? item.length * 3 : encoder.encode(item).length;
-    if (items.length > 0 && (items.length === most || bytes + length > MOST_BYTES)) yield whole();
+    const alone = text === "" || length > LONG_ITEM;
+    if (items.length > 0 && (alone || items.length === most || bytes + length > MOST_BYTES)) yield whole();
+    if (length > LONGEST_ITEM) {
+      yield tooLong(first, encoder.encode(text).length);
+      first += 1;
+      continue;
+    }
     items.push(item);
     bytes += length + 1;
+    if (alone) yield whole();
   }
   if (items.length > 0) yield whole();
+}
+
+/** The enclave refuses a far shorter text by the same code. */
+function tooLong(first: number, bytes: number): Rejected {
+  const detail = `The text has ${bytes} bytes, more than one message of a channel takes; it was not sent.`;
+  return { status: "rejected", first, count: 1, httpStatus: 413, code: "TEXT_TOO_LONG", detail };
 }
 
 /** Half of a surrogate pair is no text: it becomes U+FFFD, as `TextEncoder` writes it, so that it fails no other text of its batch. */
@@ -353,18 +417,20 @@ function tensors(
   };
 }
 
-function problemIn(body: Uint8Array, httpStatus: number): { code: string; detail: string } {
+/** An error in OpenAI's shape. `param`: the member of the request that is to blame, where it is one. */
+function problemIn(body: Uint8Array, httpStatus: number): { param: unknown; code: string; detail: string } {
   let error: unknown;
   try {
     error = (JSON.parse(new TextDecoder().decode(body)) as { error?: unknown }).error;
   } catch {
     // No error object; the status alone is reported.
   }
-  const { code, message } = (typeof error === "object" && error !== null ? error : {}) as Record<
+  const { param, code, message } = (typeof error === "object" && error !== null ? error : {}) as Record<
     string,
     unknown
   >;
   return {
+    param,
     code: typeof code === "string" ? code : `HTTP_${httpStatus}`,
     detail: typeof message === "string" ? message : `The enclave answered with status ${httpStatus}.`,
   };

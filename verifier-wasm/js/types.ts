@@ -202,12 +202,17 @@ export type StreamedBatch =
       readonly response: Uint8Array<ArrayBuffer>;
     }
   | {
-      /** The enclave found the request wrong, or failed: sent again it is likely to end alike. The stream goes on. */
+      /**
+       * The enclave found the texts wrong, or failed: sent again they are likely to end alike. The stream goes on. A text that the
+       * enclave refuses is alone in this, and its neighbours have their vectors; several texts are in it only where the reason is
+       * none of them.
+       */
       readonly status: "rejected";
       readonly first: number;
       readonly count: number;
-      /** Inner status code. */
+      /** Inner status code; 413 for a text that is longer than a channel takes, which is not sent. */
       readonly httpStatus: number;
+      /** Why, as the enclave gave it: `INPUT_EMPTY`, `TEXT_TOO_LONG`, … */
       readonly code: string;
       readonly detail: string;
     };

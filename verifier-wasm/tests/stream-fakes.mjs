@@ -34,6 +34,7 @@ export function fakeChannel(seen) {
       const [what, ...rest] = word.split(" ");
       if (what === "open") return event({ status: "opened" }, { bytes: encoder.encode("key") });
       if (what === "answer") return event({ status: "answered" }, { answer: answer(...rest.map(Number)) });
+      if (what === "refuse") return event({ status: "answered" }, { answer: answer(400, 0, 0, rest[0]) });
       ended = true;
       if (what === "close") return event({ status: "closed" });
       return event(failed(what, rest.includes("transient"), rest.includes("stale")));
@@ -55,13 +56,14 @@ export function fakeChannel(seen) {
     },
   };
 
-  /** One number a text: its place, so that a test sees which text a vector is of. */
-  function answer(httpStatus, first, rows) {
+  /** One number a text: its place, so that a test sees which text a vector is of. `inputCode`: why the enclave refuses an input. */
+  function answer(httpStatus, first, rows, inputCode) {
     const body = new Uint8Array(rows * 9);
     new Float32Array(body.buffer, 0, rows).set(Array.from({ length: rows }, (_, at) => first + at));
+    const error = { message: "So.", param: inputCode ? "input" : null, code: inputCode ?? "WHY" };
     return {
       outcome: () => ({ status: "answered", httpStatus, headers: [], receipt: { verdict: "verified" } }),
-      body: () => (httpStatus < 300 ? body : encoder.encode('{"error":{"code":"WHY","message":"So."}}')),
+      body: () => (httpStatus < 300 ? body : encoder.encode(JSON.stringify({ error }))),
       bundle: () => "bundle",
       request: () => encoder.encode("request"),
       tensors: () => ({ rows, dimension: 1, values: 0, tokens: rows * 4, truncated: rows * 8 }),

@@ -61,6 +61,17 @@ async function collect(streamed, most = Number.POSITIVE_INFINITY, from = 0) {
   return { values, batches };
 }
 
+/** What came of every text, in order: its value, or the code of its refusal. Each text is in exactly one batch. */
+async function outcomes(streamed) {
+  const all = [];
+  for await (const { status, first, count, values, code } of streamed) {
+    assert.equal(first, all.length);
+    if (status === "embedded") all.push(...values);
+    else all.push(...Array.from({ length: count }, () => code));
+  }
+  return all;
+}
+
 async function refused(streamed) {
   try {
     for await (const _ of streamed);
@@ -210,6 +221,81 @@ test("what the enclave finds wrong is told, and the stream goes on", async () =>
   );
   assert.equal(batches[1].code, "WHY");
   assert.equal(batches[1].httpStatus, 400);
+});
+
+/** As an enclave: refuses a whole request for one empty or bad text in it. The other texts are their own places. */
+const strict = (input) => {
+  if (input.includes("")) return "refuse INPUT_EMPTY";
+  return input.includes("bad") ? "refuse TEXT_TOO_LONG" : embedded(input);
+};
+
+test("an empty text fails alone, and costs its neighbours no second request", async () => {
+  const { session, sockets } = await connected(() => strict);
+  const texts = places(300);
+  const expected = places(300).map(Number);
+  for (const at of [0, 99, 100, 299]) {
+    texts[at] = "";
+    expected[at] = "INPUT_EMPTY";
+  }
+  const progress = [];
+  const streamed = session.stream(texts, { onProgress: (one) => progress.push(one) });
+  assert.deepEqual(await outcomes(streamed), expected);
+  assert.equal(sockets.requests.flat().length, 300);
+  assert.equal(progress.at(-1).items, 300);
+});
+
+for (const bad of [[0], [3], [299], [7, 8, 200], places(300).map(Number)]) {
+  test(`${bad.length} texts from ${bad[0]} on that the enclave refuses fail alone`, async () => {
+    const { session, sockets } = await connected(() => strict);
+    const texts = places(300);
+    const expected = places(300).map(Number);
+    for (const at of bad) {
+      texts[at] = "bad";
+      expected[at] = "TEXT_TOO_LONG";
+    }
+    assert.deepEqual(await outcomes(session.stream(texts, { batchItems: 100 })), expected);
+    assert.ok(sockets.most <= 4, `${sockets.most} were under way`);
+  });
+}
+
+test("a refused text is found although connections are cut meanwhile, and nothing is lost or doubled", async () => {
+  const { session, sockets } = await connected(() => {
+    let requests = 0;
+    return (input) => {
+      requests += 1;
+      return requests > 3 ? "cut" : strict(input);
+    };
+  });
+  const texts = places(100);
+  texts[41] = "bad";
+  const all = await outcomes(session.stream(texts, { batchItems: 20, window: 2 }));
+  assert.deepEqual(
+    all,
+    places(100).map((at) => (at === "41" ? "TEXT_TOO_LONG" : Number(at))),
+  );
+  assert.ok(sockets.urls.length > 1);
+});
+
+test("a text that no channel takes is not sent, and its neighbours are", async () => {
+  const { session, sockets } = await connected(() => (input) => embedded(input));
+  const texts = ["0", "x".repeat(600 * 1024), "2", "3"];
+  const batches = [];
+  for await (const batch of session.stream(texts)) batches.push(batch);
+  assert.deepEqual(
+    batches.map(({ status, first, count }) => [status, first, count]),
+    [
+      ["embedded", 0, 1],
+      ["rejected", 1, 1],
+      ["embedded", 2, 2],
+    ],
+  );
+  assert.equal(batches[1].code, "TEXT_TOO_LONG");
+  assert.match(batches[1].detail, /614400 bytes/);
+  assert.deepEqual(sockets.requests, [["0"], ["2", "3"]]);
+
+  const alone = await connected(() => embedded);
+  assert.deepEqual(await outcomes(alone.session.stream([texts[1]])), ["TEXT_TOO_LONG"]);
+  assert.equal(alone.sockets.urls.length, 0);
 });
 
 test("an answer for fewer texts than were sent is refused", async () => {
