@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
+import json
 import os
 import socket
 import subprocess
@@ -10,8 +12,10 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,11 +91,12 @@ class Service:
 
 
 class Host:
-    """Forwards to a service, keeps what passed, and may change answers of the gateway."""
+    """Forwards to a service, keeps what passed, and may change answers: of the gateway, and by path."""
 
     def __init__(self, service: Service) -> None:
         self.seen: list[tuple[str, bytes]] = []
         self.change: Callable[[bytes], bytes] = lambda answer: answer
+        self.changes: dict[str, Callable[[bytes], bytes]] = {}
         self._released = threading.Event()
         host = self
 
@@ -109,6 +114,9 @@ class Host:
                 upstream.close()
                 if self.path == "/v1/gateway":
                     content = host.change(content)
+                path = self.path.split("?")[0]
+                if path in host.changes:
+                    content = host.changes[path](content)
                 self.send_response(answer.status)
                 self.send_header("content-type", answer.headers.get("content-type", ""))
                 self.send_header("content-length", str(len(content)))
@@ -143,6 +151,27 @@ class Host:
         self._released.set()
         self._server.shutdown()
         self._server.server_close()
+
+
+@dataclass(frozen=True)
+class Revocation:
+    """Evidence of a simulated enclave under a root whose CAs sign revocation lists for tests."""
+
+    policy: dict[str, Any]
+    evidence: bytes
+    current: bytes
+    """Lists that revoke nothing of the chain."""
+    revoking: bytes
+    """The same lists, one of which revokes the certificate of the instance."""
+
+    @classmethod
+    def sign(cls, evidence: bytes, policy: bytes) -> Revocation:
+        """Signs the service's evidence again, and names the root in its policy."""
+        program = BINARIES / "revocation-samples"
+        output = subprocess.run([program], input=evidence, stdout=subprocess.PIPE, check=True).stdout
+        samples = json.loads(output)
+        lists = {name: base64.b64decode(samples[name]) for name in ("evidence", "current", "revoking")}
+        return cls(policy={**json.loads(policy), "root": {"development": samples["root"]}}, **lists)
 
 
 def free_port() -> int:

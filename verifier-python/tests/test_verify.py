@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MODEL, Service
+from conftest import MODEL, Host, Revocation, Service
 
 import clearseal
 
@@ -66,6 +67,48 @@ def test_revocation_lists_are_judged_and_may_be_required(service: Service) -> No
     report = clearseal.verify_document(document, policy=policy, nonce=NONCE, allow_simulated=True)
     row = next(check for check in report.checks if check.id == 27)
     assert row.state == "skipped" and not row.required
+
+
+@pytest.mark.parametrize("revocation", ["when-given", "required"])
+def test_a_revoked_certificate_is_refused_and_a_good_one_is_not(service: Service, revocation: str) -> None:
+    samples = Revocation.sign(evidence(service), service.policy())
+    arguments: dict[str, Any] = {
+        "policy": {**samples.policy, "revocation": revocation},
+        "nonce": NONCE,
+        "allow_simulated": True,
+    }
+    report = clearseal.verify_document(samples.evidence, crls=samples.current, **arguments)
+    row = next(check for check in report.checks if check.id == 27)
+    assert (report.verdict, row.state, row.required) == ("simulated", "passed", True)
+    assert row.observed.startswith("Not revoked: regional, zonal, instance; per CRL of 20")
+    with pytest.raises(clearseal.Refused) as refused:
+        clearseal.verify_document(samples.evidence, crls=samples.revoking, **arguments)
+    assert refused.value.code == "CERTIFICATE_REVOKED"
+    assert refused.value.report.verdict == "refused"
+    row = next(check for check in refused.value.report.checks if check.id == 27)
+    assert row.state == "failed" and "instance" in row.observed
+    # The list's signature changed in one bit.
+    changed = samples.revoking[:-1] + bytes([samples.revoking[-1] ^ 1])
+    with pytest.raises(clearseal.Refused) as forged:
+        clearseal.verify_document(samples.evidence, crls=changed, **arguments)
+    assert forged.value.code == "CRL_SIGNATURE"
+
+
+def test_a_client_judges_the_lists_that_its_host_serves(host: Host, service: Service) -> None:
+    samples = Revocation.sign(evidence(service), service.policy())
+    policy = {**samples.policy, "revocation": "required"}
+    host.changes["/v1/attestation"] = lambda answer: Revocation.sign(answer, service.policy()).evidence
+    host.changes["/v1/crls"] = lambda _: samples.current
+    # Evidence and lists made in different seconds fit each other.
+    time.sleep(1)
+    with clearseal.connect(host.url, policy=policy, allow_simulated=True) as session:
+        row = next(check for check in session.report.checks if check.id == 27)
+        assert row.state == "passed"
+    host.changes["/v1/crls"] = lambda _: samples.revoking
+    with pytest.raises(clearseal.Refused) as refused:
+        clearseal.connect(host.url, policy=policy, allow_simulated=True)
+    assert refused.value.code == "CERTIFICATE_REVOKED"
+    assert "/v1/gateway" not in host.paths
 
 
 def test_a_host_that_serves_no_lists_is_refused_where_they_are_required(service: Service) -> None:
