@@ -9,6 +9,7 @@ import {
   batches,
   IDLE,
   indicesAt,
+  MAX_ITEM_CHARACTERS,
   MAX_SEALED_ITEMS,
   type Receipt,
   type Run,
@@ -137,8 +138,8 @@ export class RunStore extends Store<Run> {
   }
 
   /**
-   * Sends items over a channel. Returns in `rest` the items that sealed requests must send: those of rejected batches, where
-   * bisection finds the bad item, or all of them if an intermediary blocks the channel.
+   * Sends items over a channel, which refuses a bad item alone. Returns in `rest` the items that sealed requests must send: those of
+   * batches that were refused whole, or all of them if an intermediary blocks the channel.
    */
   async #stream(
     id: number,
@@ -157,7 +158,7 @@ export class RunStore extends Store<Run> {
         const { exchange, receipt: report, origin, response } = part;
         const receipt = { exchange, report, origin, items: about, response };
         this.#dispatch({ type: "embedded", id, embeddings: viewEmbeddings(part), receipt });
-      } else if (part.httpStatus < 500) rest.push(...about);
+      } else if (part.httpStatus < 500 && count > 1) rest.push(...about);
       else this.#dispatch({ type: "failed", id, items: about, problem: part.problem });
     });
     if (streamed.status === "done") return { problem: null, rest };
@@ -171,6 +172,11 @@ export class RunStore extends Store<Run> {
     const work = workOf(this.get());
     if (!work) return null;
     const texts = items.map((index) => work.items[index]?.text ?? "");
+    // Such a text is alone in its batch.
+    if (texts.length === 1 && (texts[0]?.length ?? 0) > MAX_ITEM_CHARACTERS) {
+      this.#dispatch({ type: "failed", id, items, problem: TOO_LONG });
+      return null;
+    }
     this.#dispatch({ type: "sent", id, items });
     for (let attempt = 1; ; attempt += 1) {
       const other = otherModel(work.model, this.#service.model());
@@ -239,6 +245,14 @@ function internalError(cause: unknown): Problem {
     remedy: "Send the rest again. If this repeats, this build of the page is broken.",
   };
 }
+
+/** The enclave refuses a shorter text with the same code. */
+const TOO_LONG: Problem = {
+  code: "TEXT_TOO_LONG",
+  title: "The text is too long",
+  detail: "The text is longer than one request holds; it was not sent.",
+  remedy: "Split the text into parts of a few hundred words.",
+};
 
 /** The verifier's code for: no connection became a channel. */
 const NO_CHANNEL = "CHANNEL_NO_CONNECTION";

@@ -6,6 +6,7 @@ import {
   batches,
   IDLE,
   MAX_BATCH_CHARACTERS,
+  MAX_ITEM_CHARACTERS,
   MAX_SEALED_ITEMS,
   pace,
   type Run,
@@ -168,6 +169,15 @@ describe("RunStore", () => {
     expect(service.requests).toEqual([["bad"]]);
   });
 
+  it("does not send a text that no request holds, and embeds its neighbours", async () => {
+    const service = enclave();
+    const store = new RunStore(service);
+    await store.start("m", ["a", "é".repeat(MAX_ITEM_CHARACTERS + 1), "b"]);
+    expect(states(store)).toEqual(["embedded", "failed", "embedded"]);
+    expect(workOf(store.get())?.items[1]?.outcome).toMatchObject({ problem: { code: "TEXT_TOO_LONG" } });
+    expect(service.requests.flat()).toEqual(["a", "b"]);
+  });
+
   it("stops at a refused answer and sends nothing more", async () => {
     const service = enclave(() => ({ status: "refused", problem, report: null }));
     const store = new RunStore(service);
@@ -313,6 +323,16 @@ describe("RunStore", () => {
       const failed = states(store)?.flatMap((at, index) => (at === "failed" ? [index] : []));
       expect(failed).toEqual([many.length]);
       expect(new Set(states(store))).toEqual(new Set(["embedded", "failed"]));
+    });
+
+    it("keeps the reason of a text that the channel refused alone, and does not ask again", async () => {
+      const service = enclave(undefined, channel(1));
+      const store = new RunStore(service);
+      await store.start("m", [...many, "bad", "good"]);
+      const items = workOf(store.get())?.items ?? [];
+      expect(items[many.length]?.outcome).toEqual({ at: "failed", problem });
+      expect(items[many.length + 1]?.outcome.at).toBe("embedded");
+      expect(service.requests).toEqual([]);
     });
 
     it("falls back to sealed requests if channels are blocked", async () => {

@@ -201,6 +201,8 @@ export const MAX_SEALED_ITEMS = 256;
 
 export const MAX_BATCH_ITEMS = 32;
 export const MAX_BATCH_CHARACTERS = 128 * 1024;
+/** A longer text is not sent: a request may have no room for it, and an enclave takes 64 KiB of one text. */
+export const MAX_ITEM_CHARACTERS = 256 * 1024;
 
 function withOutcome(work: Work, indices: readonly number[], outcome: Outcome): Work {
   const items = work.items.slice();
