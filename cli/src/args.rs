@@ -345,6 +345,8 @@ pub(crate) struct VerifyKeysArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: PathBuf,
     #[command(flatten)]
+    pub(crate) crls: Crls,
+    #[command(flatten)]
     pub(crate) outcome: Outcome,
 }
 

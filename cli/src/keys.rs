@@ -5,7 +5,8 @@
 //! for evidence, in three steps that give the host nothing to tell it from an ordinary client:
 //!
 //! 1. Ask every host for evidence. The ordinary client asks, on a connection that nothing else uses.
-//! 2. Verify each answer as that client does: document, nonce, manifest. Then compare the manifest with the keys in question.
+//! 2. Verify each answer as that client does: document, nonce, manifest, and the revocation lists that the host serves. Then compare
+//!    the manifest with the keys in question.
 //! 3. Only then name the log, on other connections.
 
 use crate::args::VerifyKeysArgs;
@@ -68,20 +69,26 @@ struct Answer {
 
 pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
     let file = input::read_binary(&args.file)?;
-    let (evidence, manifest) = match bundle(&file) {
-        Some(bundle) => (EvidenceFile::parse(bundle.document), Some(bundle.manifest)),
+    let (evidence, manifest, mut crls) = match bundle(&file) {
+        Some(bundle) => (
+            EvidenceFile::parse(bundle.document),
+            Some(bundle.manifest),
+            bundle.crls,
+        ),
         None => {
             let mut evidence = EvidenceFile::parse(file);
             let manifest = evidence.manifest.take();
-            (evidence, manifest)
+            (evidence, manifest, Vec::new())
         }
     };
+    crls.extend(input::read_crls(&args.crls)?);
     let manifest = manifest.context(
         "this holds no key configuration: give what GET /v1/attestation answered, or an audit bundle",
     )?;
     let policy = policy(&args.policy)?;
     let (attestation, conclusion) = Appraisal::of(&evidence.document)
         .with_manifest(&manifest)
+        .with_crls(&crls)
         .with_stopwatch(stopwatch())
         .verify(
             &policy,

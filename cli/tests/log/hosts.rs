@@ -58,22 +58,40 @@ pub(crate) struct Host {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
     lists: Arc<Mutex<Vec<Seen>>>,
+    /// Revocation lists that it serves.
+    published: Arc<Mutex<Option<Vec<u8>>>>,
 }
 
 impl Host {
-    /// `answer` gets all requests so far, the current one last. Requests for revocation lists are apart, and get none.
+    /// `answer` gets all requests so far, the current one last. Requests for revocation lists are apart, and get what was
+    /// [published](Self::publish).
     pub(crate) fn start(answer: impl Fn(&[Seen]) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let [seen, lists] = [(); 2].map(|()| Arc::new(Mutex::new(Vec::new())));
+        let published = Arc::new(Mutex::new(None));
         let (answer, kept) = (Arc::new(answer), [&seen, &lists].map(Arc::clone));
+        let crls = Arc::clone(&published);
         std::thread::spawn(move || {
             for (connection, stream) in listener.incoming().enumerate() {
                 let (answer, kept) = (Arc::clone(&answer), kept.clone());
-                std::thread::spawn(move || serve(connection, &stream.unwrap(), &kept, &*answer));
+                let crls = Arc::clone(&crls);
+                std::thread::spawn(move || {
+                    serve(connection, &stream.unwrap(), &kept, &crls, &*answer);
+                });
             }
         });
-        Self { url, seen, lists }
+        Self {
+            url,
+            seen,
+            lists,
+            published,
+        }
+    }
+
+    /// Serves these revocation lists from now on.
+    pub(crate) fn publish(&self, lists: Vec<u8>) {
+        *self.published.lock().unwrap() = Some(lists);
     }
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
@@ -90,6 +108,7 @@ fn serve(
     connection: usize,
     mut stream: &TcpStream,
     [seen, lists]: &[Arc<Mutex<Vec<Seen>>>; 2],
+    published: &Mutex<Option<Vec<u8>>>,
     answer: &dyn Fn(&[Seen]) -> Answer,
 ) {
     let mut reader = BufReader::new(stream);
@@ -104,7 +123,7 @@ fn serve(
         let answered = match request.target() {
             "/v1/crls" => {
                 lists.lock().unwrap().push(request);
-                None
+                published.lock().unwrap().clone()
             }
             _ => {
                 let mut seen = seen.lock().unwrap();

@@ -3,6 +3,7 @@
 use crate::common::run;
 use crate::hosts::{Enclave, Host, Seen, encode};
 use crate::scene::Scene;
+use base64ct::{Base64UrlUnpadded, Encoding};
 use merkle::json::{Consistency, Format, Inclusion, hex, to_json};
 use merkle::tree::{Frontier, keys_hash, leaf_hash, receipt_hash};
 use merkle::verify::Tree;
@@ -245,6 +246,75 @@ fn what_cannot_be_asked_is_no_verdict() {
     // A document names no keys; evidence of another image is refused before anybody is asked.
     scene.write("bundle.json", &scene.document);
     assert_eq!(ask(&scene, &["http://127.0.0.1:1"]).0, 2);
+}
+
+#[test]
+fn lists_that_the_policy_requires_are_given_for_the_keys_and_served_by_hosts() {
+    let scene = Scene::live("keys-revocation");
+    scene.edit("policy.json", |policy| {
+        policy["revocation"] = "required".into()
+    });
+    let forgery = scene.issuer.forge(&scene.contents, scene.now * 1000);
+    let current = forgery.crls();
+    let mut revoking = forgery.crl(1);
+    revoking.entries.push(forgery.revocation(2));
+    let revoking = forgery.sign_crl(&revoking, 1);
+    let root = forgery.sign_crl(&forgery.crl(0), 0);
+    let regional = forgery.sign_crl(&forgery.crl(1), 1);
+    scene.write("root.crl", &root);
+    scene.write("regional.crl", &regional);
+    scene.write("revoking.crl", &revoking);
+
+    let (own, _) = Enclave::pair(&scene);
+    let start = || {
+        let proof = Log::of(&scene, 1).inclusion(&scene, 0);
+        showing(&scene, &proof, &own, vec![])
+    };
+    let ask_with = |host: &Host, lists: &[&str]| {
+        let mut asked = vec!["keys", "bundle.json", "--policy", "policy.json"];
+        asked.extend(["--url", &*host.url, "--accept-simulated"]);
+        for list in lists {
+            asked.extend(["--crl", list]);
+        }
+        scene.run(&asked)
+    };
+    let attested = |report: &Value| report["attestation"]["code"].clone();
+    let shown = |report: &Value| report["hosts"][0]["evidence_refused"].clone();
+
+    // The evidence of the keys is judged before any host is asked.
+    let host = start();
+    host.publish(current.clone());
+    for (lists, code) in [
+        (&[][..], "REVOCATION_UNKNOWN"),
+        (&["root.crl"][..], "REVOCATION_UNKNOWN"),
+        (&["root.crl", "revoking.crl"][..], "CERTIFICATE_REVOKED"),
+    ] {
+        let (status, report) = ask_with(&host, lists);
+        assert_eq!((status, attested(&report)), (1, code.into()), "{report}");
+    }
+    assert!(host.seen().is_empty() && host.lists().is_empty());
+
+    // Lists as files, then the ones that the bundle holds.
+    let (status, report) = ask_with(&host, &["root.crl", "regional.crl"]);
+    assert_eq!((status, attested(&report)), (0, Value::Null), "{report}");
+    assert_eq!(report["hosts"][0]["given_at"], 1);
+    let archived = Base64UrlUnpadded::encode_string(&current);
+    scene.edit("bundle.json", |bundle| bundle["crls"] = archived.into());
+    let (status, report) = ask_with(&host, &[]);
+    assert_eq!((status, attested(&report)), (0, Value::Null), "{report}");
+
+    // A stranger is given no keys where the host's lists are missing, or revoke its certificates.
+    let withholding = start();
+    let hostile = start();
+    hostile.publish(revoking);
+    for (host, code) in [
+        (withholding, "REVOCATION_UNKNOWN"),
+        (hostile, "CERTIFICATE_REVOKED"),
+    ] {
+        let (status, report) = ask_with(&host, &[]);
+        assert_eq!((status, shown(&report)), (1, code.into()), "{report}");
+        assert_eq!(report["hosts"][0]["log"]["code"], "KEYS_NOT_GIVEN");
+    }
 }
 
 #[test]

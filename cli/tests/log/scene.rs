@@ -148,6 +148,14 @@ impl Scene {
         std::fs::write(self.folder.join(name), bytes).unwrap();
     }
 
+    /// Changes a file of JSON.
+    pub(crate) fn edit(&self, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut json =
+            serde_json::from_slice(&std::fs::read(self.folder.join(name)).unwrap()).unwrap();
+        change(&mut json);
+        self.write(name, json.to_string().as_bytes());
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> (i32, Value) {
         self.feed(arguments, b"")
     }
