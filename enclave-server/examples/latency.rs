@@ -1,7 +1,6 @@
-//! How long one text takes in either engine and in each precision, in turns, and how near that comes to what the
-//! processor can do in f32: `cargo run --release -p enclave-server --example latency [-- MODEL_DIR]`.
+//! Latency of one text in each engine and precision, in turns, compared with the processor's peak in f32: `cargo run --release -p enclave-server --example latency [-- MODEL_DIR]`.
 //!
-//! Runs itself once for each number of threads, because candle reads its own from the environment.
+//! Runs itself once for each number of threads, because candle reads that number from the environment.
 
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -85,7 +84,7 @@ fn measure(folder: &std::path::Path, threads: NonZeroUsize) -> Result<String, Fa
                 if round >= WARM_UP {
                     times.push(started.elapsed().as_secs_f64());
                 }
-                // Threads that still spin would take this turn's processor from the next one.
+                // Threads of this turn that still spin would take a processor from the next turn.
                 std::thread::sleep(Duration::from_millis(2));
             }
         }

@@ -1,27 +1,27 @@
-//! The allocator: with musl's own the tokenizer takes two to three times as long.
+//! The allocator, mimalloc: with musl's allocator the tokenizer takes two to three times as long.
 //!
-//! The foreign calls: mimalloc keeps what is freed for the next time, and what loading a model frees is more than serving it
-//! ever needs.
+//! mimalloc keeps freed memory for reuse. Loading a model frees more than serving it ever needs, so the calls here return that
+//! memory to the system.
 
 #![allow(unsafe_code)]
 
-/// What the program allocates with.
+/// The global allocator of the program.
 pub use mimalloc::MiMalloc as Allocator;
 
-/// `mi_option_purge_delay`, for which the bindings have no name: milliseconds until freed memory goes back to the system.
+/// `mi_option_purge_delay`, which the bindings do not name: milliseconds until freed memory is returned to the system.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
-/// While it lives, memory that is freed goes back to the system at once, and the peak of a load is what it holds at one time. A
-/// server that serves is faster if it keeps what it frees for the next request.
+/// While this guard exists, freed memory is returned to the system at once, so that the peak of a load is no more than it uses at
+/// one time. While serving, keeping freed memory for the next request is faster.
 pub struct PurgingAllocator {
     before: std::ffi::c_long,
 }
 
 impl PurgingAllocator {
-    /// From now on.
+    /// Sets the purge delay to zero until the guard is dropped.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        // SAFETY: both take numbers alone, and may be called by any thread at any time; the number names an option.
+        // SAFETY: both functions take only numbers, and any thread may call them at any time; PURGE_DELAY is an option.
         unsafe {
             let before = libmimalloc_sys::mi_option_get(PURGE_DELAY);
             libmimalloc_sys::mi_option_set(PURGE_DELAY, 0);
@@ -37,10 +37,9 @@ impl Drop for PurgingAllocator {
     }
 }
 
-/// Hands memory that this thread freed back to the system. Does nothing in a program with another allocator.
+/// Returns memory that this thread freed to the system. Does nothing in a program with another allocator.
 pub fn purge() {
-    // SAFETY: it takes a plain flag ("also what is still fresh"), touches free memory alone, and may be called by any
-    // thread at any time.
+    // SAFETY: it takes a flag (`force`), touches only free memory, and any thread may call it at any time.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
 
@@ -49,10 +48,10 @@ mod tests {
     use super::{PURGE_DELAY, PurgingAllocator};
 
     #[test]
-    fn the_delay_is_the_option_of_that_number_and_comes_back() {
+    fn the_purge_delay_is_set_and_restored() {
         // SAFETY: as in `PurgingAllocator::new`.
         let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
-        // Its default; the options beside it have 1 and 0.
+        // The default; the neighbouring options have 1 and 0.
         let before = delay();
         assert!(before >= 10, "{before}");
         let purging = PurgingAllocator::new();

@@ -1,9 +1,9 @@
-//! The one clock that everything is told: a wall that may be set, and a steady count that only goes up.
+//! The clock of this process: a wall clock, which may be set, and a steady count, which never goes back.
 //!
-//! Whatever lasts (keys, documents, the replay window) is measured on the steady count. What is stated to others is the Nitro
-//! Secure Module's time when the keys were made, plus what the steady count says has passed. The wall clock, which the host can
-//! set, decides nothing but this: where it jumps, new keys are made, since the steady count may have stopped; at most once in a
-//! minimum interval of the steady count ([`Periods::least`](crate::keys::Periods::least)).
+//! Lifetimes (of keys, documents, replay entries) are measured by the steady count. Times stated to others are the Nitro Secure
+//! Module's time when the keys were made, plus the time that has passed since by the steady count. The host can set the wall
+//! clock, so it decides only one thing: when it jumps, new keys are made, because the steady count may have stopped. That happens
+//! at most once in a minimum interval of the steady count ([`Periods::least`](crate::keys::Periods::least)).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use attestation::UnixMillis;
 /// Both readings, taken together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// What the wall clock shows; the host can set it.
+    /// The wall clock; the host can set it.
     pub wall: UnixMillis,
-    /// Time since some fixed moment; never goes back.
+    /// Time since a fixed moment; never goes back.
     pub steady: Duration,
 }
 
 impl Moment {
-    /// How much more has passed on one clock than on the other since `earlier`.
+    /// Difference between the times that have passed on the two clocks since `earlier`.
     pub fn jump_since(&self, earlier: Moment) -> Duration {
         let passed = self.steady.saturating_sub(earlier.steady).as_millis();
         let passed = u64::try_from(passed).unwrap_or(u64::MAX);
@@ -30,7 +30,7 @@ impl Moment {
     }
 }
 
-/// Tells the time; passed in, so that tests can move it.
+/// The clock, injected so that tests can move it.
 #[derive(Clone)]
 pub struct Clock {
     read: Arc<dyn Fn() -> Moment + Send + Sync>,
@@ -43,7 +43,7 @@ pub type WaitUntil = dyn Fn(Duration) -> Waiting + Send + Sync;
 pub type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Clock {
-    /// A clock that shows what `read` returns. Waits pass in real time.
+    /// A clock that returns the result of `read`. Waits take real time.
     pub fn new(read: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
         Self {
             read: Arc::new(read),
@@ -79,7 +79,7 @@ impl Clock {
         (self.read)()
     }
 
-    /// Waits until the steady count is at least `steady`. The timer counts milliseconds, so the wait ends up to one later.
+    /// Waits until the steady count is at least `steady`. The timer has a resolution of a millisecond, so the wait may end one later.
     pub async fn wait_until(&self, steady: Duration) {
         match &self.wait {
             Some(wait) => wait(steady).await,

@@ -28,8 +28,8 @@ pub struct Config {
     )]
     pub listen: ListenAddress,
 
-    /// Where to answer `GET /metrics`, in the forms of --listen; nowhere by default. Whoever reads there learns how many requests
-    /// there are and, by powers of ten, how long they take.
+    /// Where to answer `GET /metrics`, in the forms of --listen; nowhere by default. Its readers learn how many requests there are
+    /// and, by powers of ten, how long they take.
     #[arg(long, env = "CLEARSEAL_METRICS", value_name = "ADDRESS")]
     pub metrics: Option<ListenAddress>,
 
@@ -61,7 +61,7 @@ pub struct Config {
     #[arg(long, env = "CLEARSEAL_MODEL_CONTAINER", value_name = "NAME", default_value = MODEL_ID, value_parser = parse_container)]
     pub model_container: String,
 
-    /// After this long without key and model from the parent the start is given up; 1 second to 1 hour.
+    /// The start fails after this long without key and model from the parent; 1 second to 1 hour.
     #[arg(long, env = "CLEARSEAL_PROVISION_DEADLINE", value_name = "TIME", default_value = "10m", value_parser = parse_deadline)]
     pub provision_deadline: Duration,
 
@@ -80,7 +80,7 @@ pub struct Config {
     )]
     pub simulated_root: Option<PathBuf>,
 
-    /// Which engine runs the model; the manifest and every receipt say which one did.
+    /// Engine that runs the model, which the manifest and every receipt state.
     #[arg(
         long,
         env = "CLEARSEAL_ENGINE",
@@ -89,7 +89,7 @@ pub struct Config {
     )]
     pub engine: EngineChoice,
 
-    /// How exactly weights are kept; the manifest and every receipt say how. Other than `f32` needs the fused engine.
+    /// Weight precision, which the manifest and every receipt state. Any but `f32` needs the fused engine.
     #[arg(
         long,
         env = "CLEARSEAL_PRECISION",
@@ -125,8 +125,8 @@ pub struct Config {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1024..=MAX_ENCAPSULATED as u64))]
     pub max_request_bytes: usize,
 
-    /// Most sealed requests worked on at once; further ones wait for up to 10 seconds and get a 503. No less than the relay lets
-    /// in (--max-concurrent of host-proxy), which shares its places out among addresses: here they would wait in one line.
+    /// Most sealed requests processed at once; further ones wait for up to 10 seconds and then get a 503. Set it no lower than the
+    /// relay's limit (--max-concurrent of host-proxy): the relay shares its slots fairly among addresses, this queue does not.
     #[arg(
         long,
         env = "CLEARSEAL_MAX_IN_FLIGHT",
@@ -135,8 +135,8 @@ pub struct Config {
     )]
     pub max_in_flight: NonZeroUsize,
 
-    /// Memory in bytes for requests and answers over 64 KiB: a quarter while they arrive, three eighths to open them, as much
-    /// for answers. Beyond, they are refused or wait for up to 10 seconds, and get a 503 or a sealed 429.
+    /// Memory in bytes for requests and answers over 64 KiB: a quarter to receive them, three eighths to open them, three eighths
+    /// for answers. Beyond it they are refused or wait for up to 10 seconds, and get a 503 or a sealed 429.
     #[arg(
         long,
         env = "CLEARSEAL_LARGE_REQUEST_BYTES",
@@ -164,11 +164,11 @@ pub struct Config {
     )]
     pub queue_tokens: NonZeroUsize,
 
-    /// After this long a request is given up.
+    /// Request timeout.
     #[arg(long, env = "CLEARSEAL_DEADLINE", value_name = "TIME", default_value = "30s", value_parser = parse_deadline)]
     pub deadline: Duration,
 
-    /// Let sealed answers and refusals leave only at steps after their requests arrived: TIME, twice TIME and so on to a second, then
+    /// Send sealed answers and refusals only at steps after their requests arrived: TIME, twice TIME and so on to a second, then
     /// every multiple of that. The host then sees no exact duration. 1 millisecond to 1 second; off by default. Not with
     /// --metrics, which shows when a request is computed
     #[arg(long, env = "CLEARSEAL_ANSWER_STEPS", value_name = "TIME", conflicts_with = "metrics", value_parser = parse_step)]
@@ -178,7 +178,7 @@ pub struct Config {
     #[arg(long, env = "CLEARSEAL_DRAIN", value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub drain: Duration,
 
-    /// Form of the log on standard error.
+    /// Format of the log on standard error.
     #[arg(
         long,
         env = "CLEARSEAL_LOG",
@@ -187,7 +187,7 @@ pub struct Config {
     )]
     pub log: LogForm,
 
-    /// What is logged, as `info` or `enclave_server=debug,info`.
+    /// Log filter, as `info` or `enclave_server=debug,info`.
     #[arg(
         long,
         env = "CLEARSEAL_LOG_FILTER",
@@ -205,7 +205,7 @@ impl Config {
             .unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// The security mode that holds: simulation is never production.
+    /// The security mode in effect: a simulation is never production.
     pub fn effective_security_mode(&self) -> SecurityMode {
         if self.simulate_nsm != Simulation::Off {
             SecurityMode::Evaluation
@@ -215,14 +215,14 @@ impl Config {
     }
 }
 
-/// What stands in for the Nitro Secure Module.
+/// Simulation of the Nitro Secure Module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simulation {
-    /// Nothing: the device signs.
+    /// None: the device signs.
     Off,
-    /// This process, which has no device and measures itself.
+    /// This process signs over its own measurements; there is no device.
     Whole,
-    /// This process signs what an emulated device measured.
+    /// This process signs over the measurements of an emulated device.
     Sign,
 }
 
@@ -235,12 +235,12 @@ pub enum LogForm {
     Json,
 }
 
-/// Where the model lies unless one says otherwise: in the user's cache.
+/// Default folder of the model: in the user's cache.
 pub fn default_model() -> PathBuf {
     model_below(std::env::var_os("XDG_CACHE_HOME"), std::env::home_dir())
 }
 
-/// An empty `XDG_CACHE_HOME` counts as none (XDG Base Directory Specification).
+/// An empty `XDG_CACHE_HOME` counts as unset (XDG Base Directory Specification).
 fn model_below(cache: Option<OsString>, home: Option<PathBuf>) -> PathBuf {
     let cache = cache
         .filter(|folder| !folder.is_empty())
@@ -267,7 +267,7 @@ fn parse_policy_version(text: &str) -> Result<String, String> {
     }
 }
 
-/// As host-proxy names its folders: nothing of it can leave the path that it becomes a part of.
+/// The form of host-proxy's folder names. Such a name cannot leave the path that it becomes a part of.
 fn parse_container(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
     if (1..=64).contains(&text.len()) && !text.starts_with('.') && text.bytes().all(plain) {
@@ -297,7 +297,7 @@ fn parse_step(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A duration of so many seconds, both bounds included, which `range` says in words.
+/// Parses a duration between two bounds in seconds, both included; `range` describes them in the error.
 fn parse_between(text: &str, least: u64, most: u64, range: &str) -> Result<Duration, String> {
     let duration = parse_duration(text)?;
     if (Duration::from_secs(least)..=Duration::from_secs(most)).contains(&duration) {
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_cache_folder_counts_as_none() {
+    fn an_empty_cache_folder_counts_as_unset() {
         let home = || Some(PathBuf::from("/home/someone"));
         let expected = PathBuf::from("/home/someone/.cache/clearseal/models/all-MiniLM-L6-v2");
         for cache in [None, Some(OsString::new())] {

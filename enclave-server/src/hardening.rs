@@ -1,13 +1,13 @@
-//! What a process with keys in its memory does before it has any.
+//! Protects the memory of this process before it holds keys.
 
 use std::io;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
-/// Ends core dumps, and other processes' access to this one's memory.
+/// Forbids core dumps, and access of other processes to this one's memory.
 ///
 /// # Errors
-/// What the system said.
+/// The error of the system.
 pub fn forbid_dumps() -> io::Result<()> {
     let none = Rlimit {
         current: Some(0),
@@ -24,7 +24,7 @@ mod tests {
 
     use super::*;
 
-    /// In a process of its own: this cannot be taken back.
+    /// Runs in a separate process, because this cannot be undone.
     #[test]
     fn a_process_that_forbids_dumps_has_none() {
         if std::env::var_os("CLEARSEAL_FORBID_DUMPS").is_some() {

@@ -1,20 +1,20 @@
 //! The service inside the enclave: attests itself, opens sealed requests, embeds text, signs receipts.
 //!
-//! | module | answers |
+//! | module | answers the question |
 //! | --- | --- |
 //! | [`config`], [`server`] | how the process starts and stops |
-//! | [`stages`] | how long a start took, and what of it |
-//! | [`hardening`] | what a process with keys in its memory does first |
-//! | [`clock`] | what time it is, and how much has passed |
+//! | [`stages`] | how long each stage of the start took |
+//! | [`hardening`] | how the process protects its memory |
+//! | [`clock`] | what time it is, and how much time has passed |
 //! | [`listener`] | where connections come from: vsock, Unix or TCP |
 //! | [`nsm`] | who signs attestation documents |
 //! | [`serve`] | how HTTP is served on the listener, and how long a head may take |
-//! | [`parent`] | how the enclave asks its host for what it has not: bounded HTTP/1.1 |
-//! | [`release`] | how the enclave gets the key of its sealed model: once, from KMS |
+//! | [`parent`] | how the enclave sends requests to its host: bounded HTTP/1.1 |
+//! | [`release`] | how the enclave gets the key of its sealed model from KMS |
 //! | [`provision`] | where the model of this start comes from |
-//! | [`model`] | which files the model is, and that it is these |
-//! | [`engine`], a crate of its own | text in, vectors out |
-//! | [`maintenance`] | what has to be done from time to time |
+//! | [`model`] | which files the model consists of, and whether they are the pinned ones |
+//! | [`engine`], a separate crate | text in, vectors out |
+//! | [`maintenance`] | which tasks recur |
 //! | [`keys`] | which keys are attested now |
 //! | [`log`] | which receipts were signed with a key, as a tree that only grows |
 //! | [`api`] | the outer endpoints, and the private ones behind the seal |

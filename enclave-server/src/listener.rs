@@ -1,4 +1,4 @@
-//! The listener of this server: bounded in connections, and in how long an idle one stays open.
+//! The listener of this server, with a limit on connections and timeouts for idle ones.
 
 use std::io;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub struct Listener {
 impl Listener {
     /// Binds `address`; at most `max_connections` are open at once, further ones wait in the kernel.
     ///
-    /// A socket file that nobody listens on any more is replaced; anything else at that path is left alone.
+    /// A socket file without a listener is replaced; anything else at that path is left alone.
     ///
     /// # Errors
     /// [`BindError`] with the address and what to do.
@@ -41,14 +41,14 @@ impl Listener {
         })
     }
 
-    /// Closes connections on which nothing moved for `idle`, instead of [`IDLE_TIMEOUT`]. Longer than any request may take.
+    /// Closes connections without traffic after `idle` instead of [`IDLE_TIMEOUT`]. It must be longer than any request may take.
     #[must_use]
     pub fn with_idle_timeout(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
     }
 
-    /// The bound address, with the port that the system chose where none was asked for.
+    /// The bound address; for port 0 with the port that the system chose.
     pub fn address(&self) -> &ListenAddress {
         self.inner.address()
     }
@@ -60,7 +60,7 @@ impl axum::serve::Listener for Listener {
 
     async fn accept(&mut self) -> (Connection, ListenAddress) {
         loop {
-            // Before accepting: what cannot be served yet should cost no descriptor.
+            // Waits for a slot before accepting, so that a connection that cannot be served yet costs no descriptor.
             let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else {
                 std::future::pending::<()>().await;
                 continue;
@@ -78,7 +78,7 @@ impl axum::serve::Listener for Listener {
                 }
                 Err(error) => {
                     tracing::warn!(code = "ACCEPT_FAILED", %error, "a connection was not accepted");
-                    // Out of descriptors, most likely: spinning would not free one.
+                    // Most likely out of descriptors: retrying at once would not free one.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -103,7 +103,7 @@ pub enum BindError {
     Failed {
         /// The address.
         address: ListenAddress,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Another process listens there.
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_on_which_nothing_moves_is_closed() {
+    async fn an_idle_connection_is_closed() {
         let path = path("idle");
         let mut listener = unix(&path)
             .await

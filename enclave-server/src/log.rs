@@ -1,9 +1,9 @@
-//! The receipts that one key has signed, as a tree that only grows (RFC 9162 §2.1). Its first leaf is the key configuration itself:
-//! whoever sees the log sees which keys were handed out with this one.
+//! The log of the receipts that one key has signed, as an append-only tree (RFC 9162 §2.1). Its first leaf is the key
+//! configuration, so that a reader of the log sees which keys were published with this one.
 //!
-//! The enclave remembers the tree's frontier, so that it can state a root of its own making, and the newest leaves, so that
-//! the host can fetch and keep them. Neither holds anything of a text: the other leaves are hashes of receipts, and a receipt holds
-//! salted commitments.
+//! The enclave stores the tree's frontier, from which it computes the root itself, and the newest leaves, which the host fetches
+//! and stores. Neither contains anything of a text: the other leaves are hashes of receipts, and a receipt contains only salted
+//! commitments.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use merkle::verify::Tree;
 
 use crate::nsm::Validity;
 
-/// Leaves remembered for the host: 2 MiB when full. One that has not fetched for longer has lost them.
+/// Leaves stored for the host: 2 MiB when full. Older ones are lost to a host that has not fetched them.
 pub const MAX_RECENT: usize = 65_536;
 
 /// The log of one receipt key.
@@ -28,7 +28,7 @@ struct State {
     frontier: Frontier,
     recent: VecDeque<Hash>,
     capacity: usize,
-    /// Leaves that the host has stored, as far as it has said.
+    /// Number of leaves that the host has acknowledged.
     acknowledged: u64,
 }
 
@@ -42,7 +42,7 @@ impl State {
     }
 }
 
-/// A document that binds the key, made for those who check heads.
+/// A document that binds the key, for readers who check signed heads.
 #[derive(Clone)]
 pub(crate) struct LogDocument {
     pub(crate) bytes: Vec<u8>,
@@ -52,21 +52,21 @@ pub(crate) struct LogDocument {
     pub(crate) made_at: Duration,
 }
 
-/// Leaves, and the tree that they end in.
+/// A range of leaves, and the tree that contains them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpt {
-    /// Leaves from the one that was asked for.
+    /// Leaves from the requested one on.
     pub leaves: Vec<Hash>,
     /// The whole tree.
     pub tree: Tree,
 }
 
-/// The leaves that were asked for are no longer remembered, or not there yet.
+/// The requested leaves are no longer stored, or do not exist yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
 impl ReceiptLog {
-    /// A log without receipts that begins with the key configuration and remembers `capacity` leaves.
+    /// A log without receipts that begins with the key configuration and stores `capacity` leaves.
     pub fn new(capacity: usize, manifest: &[u8]) -> Self {
         let mut state = State {
             frontier: Frontier::new(),
@@ -81,8 +81,8 @@ impl ReceiptLog {
         }
     }
 
-    /// Has `make` sign a receipt with the next sequence number, and appends it. One at a time: a number is taken by a receipt
-    /// that exists, none is left out, and the order of numbers is the order of leaves.
+    /// Has `make` sign a receipt with the next sequence number, and appends it. One receipt at a time, so that every number
+    /// belongs to a receipt, none is left out, and numbers and leaves have the same order.
     pub fn issue(&self, make: impl FnOnce(u64) -> Vec<u8>) -> Vec<u8> {
         let mut state = self.state();
         let receipt = make(state.frontier.size());
@@ -113,8 +113,8 @@ impl ReceiptLog {
         })
     }
 
-    /// Notes that the host asks for leaves from `from` on. A host that has every leaf asks from the size of the tree, and only once
-    /// all of them are on its disk: that is how it acknowledges them (docs/PROTOCOL.md §6).
+    /// Records that the host asks for leaves from `from` on. A host asks from the size of the tree only once it has stored every
+    /// leaf on disk, which acknowledges them (docs/PROTOCOL.md §6).
     pub fn record_request(&self, from: u64) {
         let mut state = self.state();
         if from == state.frontier.size() {
@@ -128,13 +128,13 @@ impl ReceiptLog {
         state.acknowledged == state.frontier.size()
     }
 
-    /// Waits for the document's place; whoever holds it may put a newer one there.
+    /// Locks the document; the holder may replace it by a newer one.
     pub(crate) async fn document(&self) -> tokio::sync::MutexGuard<'_, Option<LogDocument>> {
         self.document.lock().await
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic inside `make` comes before anything is changed.
+        // A panic inside `make` happens before anything is changed, so a poisoned state is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -146,7 +146,7 @@ mod tests {
     const MANIFEST: &[u8] = b"manifest";
 
     #[test]
-    fn numbers_rise_by_one_and_the_tree_is_that_of_the_keys_and_the_receipts() {
+    fn numbers_rise_by_one_and_the_tree_holds_keys_and_receipts() {
         let log = ReceiptLog::new(10, MANIFEST);
         assert_eq!(log.excerpt(0, 2).unwrap().leaves, [keys_hash(MANIFEST)]);
         let mut frontier = Frontier::new();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_what_is_forgotten_is_said_to_be() {
+    fn memory_is_bounded_and_dropped_leaves_are_refused() {
         let log = ReceiptLog::new(10, MANIFEST);
         let all: Vec<_> = (1..25_u8)
             .map(|number| log.issue(|_| vec![number]))
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_from_the_end_acknowledges_every_leaf_and_no_other_question_does() {
+    fn only_a_request_from_the_end_acknowledges_every_leaf() {
         let log = ReceiptLog::new(10, MANIFEST);
         assert!(!log.is_stored(), "the keys are a leaf too");
         log.record_request(0);
@@ -187,7 +187,7 @@ mod tests {
         assert!(log.is_stored());
         log.issue(|_| vec![1]);
         assert!(!log.is_stored());
-        // Of an earlier end, of no place, and of one that is not there yet.
+        // From an earlier end, from the start, from the middle, and from beyond the end.
         for from in [1, 0, 3, u64::MAX] {
             log.record_request(from);
             assert!(!log.is_stored(), "{from}");
@@ -196,12 +196,12 @@ mod tests {
         log.record_request(0);
         assert!(
             log.is_stored(),
-            "a second host that has less takes nothing back"
+            "a second host that has less revokes nothing"
         );
     }
 
     #[test]
-    fn receipts_that_are_issued_at_once_get_numbers_of_their_own() {
+    fn concurrent_receipts_get_distinct_numbers() {
         let log = ReceiptLog::new(1000, MANIFEST);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -223,7 +223,7 @@ mod tests {
     fn a_panic_while_signing_takes_no_number() {
         let log = ReceiptLog::new(10, MANIFEST);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            log.issue(|_| panic!("told to"))
+            log.issue(|_| panic!("deliberate"))
         }));
         assert!(panicked.is_err());
         log.issue(|sequence| {

@@ -1,4 +1,4 @@
-//! Structured logs on standard error, and panics that keep what they carry to themselves.
+//! Structured logs on standard error, and a panic hook that drops messages.
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;

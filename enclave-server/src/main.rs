@@ -34,8 +34,8 @@ fn main() -> ExitCode {
 
 fn run(config: &Config, stages: Stages) -> Result<(), StartError> {
     hardening::forbid_dumps().map_err(StartError::Hardening)?;
-    // Inference has threads of its own; what is left for the runtime is little. A worker that is woken with nothing to do
-    // takes a processor from them just when a request reaches them.
+    // Inference has separate threads, so the runtime has little to do. A worker that is woken without work takes a processor
+    // from an inference thread just when a request arrives.
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads((config.threads().get() / 2).clamp(1, 4))
         .enable_all()

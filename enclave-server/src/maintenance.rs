@@ -1,18 +1,18 @@
-//! What has to be done from time to time, whether requests come or not.
+//! Recurring tasks, which run whether requests come or not.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::Service;
 
-/// Makes new keys when they are due, tries again in seconds where that fails, and forgets what is over.
+/// Rotates keys when they are due, retries within seconds after a failure, and removes expired state.
 pub struct Maintenance {
     service: Arc<Service>,
     failures: u32,
 }
 
 impl Maintenance {
-    /// Nothing is done before the first [`round`](Self::round).
+    /// Does nothing before the first [`round`](Self::round).
     pub fn new(service: Arc<Service>) -> Self {
         Self {
             service,
@@ -20,14 +20,14 @@ impl Maintenance {
         }
     }
 
-    /// Goes round for good.
+    /// Runs forever.
     pub async fn run(mut self) {
         loop {
             tokio::time::sleep(self.round().await).await;
         }
     }
 
-    /// Does what is due by the service's clock; returns how long to wait until the next round.
+    /// Runs the tasks that are due by the service's clock; returns the wait until the next round.
     pub async fn round(&mut self) -> Duration {
         self.service.remove_expired();
         if !self.service.keys().is_due(self.service.now()) {
@@ -50,15 +50,15 @@ impl Maintenance {
             }
             Err(_) => tracing::error!(code = "ROTATION_FAILED", "the rotation panicked"),
         }
-        // The old keys go on for their overlap. Each wait is at most as long as all before it, so that a module that comes
-        // back within the overlap is always asked in time.
+        // The old keys are valid for their overlap. Each wait is at most as long as all waits before it, so that a module that
+        // recovers within the overlap is asked in time.
         let wait = TICK * (1 << self.failures);
         self.failures = (self.failures + 1).min(MOST_DOUBLINGS);
         wait
     }
 }
 
-/// How often is looked whether something is due.
+/// Interval at which due tasks are looked for.
 const TICK: Duration = Duration::from_secs(1);
-/// From one second to sixteen.
+/// Bounds the wait to sixteen seconds.
 const MOST_DOUBLINGS: u32 = 4;

@@ -1,12 +1,12 @@
-//! How much memory this process has needed at most, as the kernel counts it.
+//! Peak memory of this process, as the kernel counts it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Step in which the peak is stated, MiB. As large as the largest request or answer with its copies.
+/// The peak is rounded up to a multiple of this, in MiB: the size of the largest request or answer with its copies.
 pub const STEP_MIB: u64 = 64;
 
-/// Reads `VmHWM` at most once a second: a receipt must not cost a system call.
+/// Reads `VmHWM` at most once a second, because a receipt must not cost a system call.
 pub struct PeakMemory {
     started: Instant,
     read_at: AtomicU64,
@@ -23,8 +23,8 @@ impl PeakMemory {
         }
     }
 
-    /// Peak resident set in MiB, rounded up to a multiple of [`STEP_MIB`]; 0 where the kernel does not tell. Receipts and metrics
-    /// state this value: an exact peak that moves tells how large the request was that moved it, whoever sent it.
+    /// Peak resident set in MiB, rounded up to a multiple of [`STEP_MIB`]; 0 where the kernel does not report it. Receipts and
+    /// metrics state this value. A change of the exact peak would reveal the size of the request that caused it.
     pub fn rounded_peak_mib(&self) -> u64 {
         round_up_mib(self.peak_kib())
     }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_is_stated_in_steps() {
+    fn a_peak_is_rounded_up_to_a_step() {
         let kib = |mib: u64| mib * 1024;
         for (exact, stated) in [
             (0, 0),

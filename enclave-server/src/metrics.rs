@@ -1,6 +1,6 @@
-//! Counters for Prometheus, on a listener of their own. They count, and tell nothing of any request's content or length: no
-//! sums of bytes, tokens or seconds, of which the difference between two readings on a quiet service is one request's. Times
-//! are counted in steps of ten.
+//! Counters for Prometheus, on a separate listener. They reveal nothing of a request's content or length. There are no sums of
+//! bytes, tokens or seconds: on a quiet service, the difference between two readings would be that of one request. Durations are
+//! counted by powers of ten.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -18,13 +18,13 @@ pub struct Metrics {
     pub requests: Family<Labels, Counter>,
     /// Attestation documents issued.
     pub documents: Counter,
-    /// Sealed answers, whatever is inside them.
+    /// Sealed answers, errors included.
     pub answers: Counter,
     /// Channels opened.
     pub channels: Counter,
     /// Tree heads signed.
     pub tree_heads: Counter,
-    /// How long what took.
+    /// Durations by phase.
     pub times: Times,
     /// Encapsulated keys remembered against replay.
     pub replay_entries: Gauge<u64, AtomicU64>,
@@ -50,11 +50,11 @@ pub struct Labels {
     pub status: u16,
 }
 
-/// Durations by phase and power of ten. A clone counts into the same.
+/// Durations by phase and power of ten. Clones share their counters.
 #[derive(Clone, Debug, Default)]
 pub struct Times(Family<TimeLabels, Counter>);
 
-/// What takes time.
+/// A phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub enum Phase {
     /// Until the first slice of a request is computed.
@@ -69,7 +69,7 @@ pub enum Phase {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct TimeLabels {
     phase: Phase,
-    /// Seconds that it took at most.
+    /// Upper bound in seconds.
     upto: &'static str,
 }
 
@@ -98,7 +98,7 @@ impl engine::Observer for Times {
 }
 
 impl Metrics {
-    /// Everything at zero, beside times that others count as well.
+    /// All metrics at zero, with `times`, which other parts count as well.
     pub fn new(times: Times) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix("clearseal_enclave"),

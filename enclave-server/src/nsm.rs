@@ -1,4 +1,4 @@
-//! The Nitro Secure Module: what signs attestation documents. A real device, or a simulation that says so.
+//! The Nitro Secure Module, which signs attestation documents: the device, or a simulation.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub use validity::{Validity, ValidityReader};
 /// SHA-384 measurement.
 pub type Pcr = [u8; 48];
 
-/// What a document is to hold besides the measurements.
+/// Fields of a document in addition to the measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct AttestRequest<'a> {
     /// The client's nonce, 16..=512 bytes.
@@ -26,7 +26,7 @@ pub struct AttestRequest<'a> {
     pub public_key: &'a [u8],
 }
 
-/// Signs attestation documents. Calls block for milliseconds: keep them off the async runtime.
+/// Signs attestation documents. Calls block for milliseconds, so keep them off the async runtime.
 pub trait Nsm: Send + Sync {
     /// A signed document, 1..=16,384 bytes.
     ///
@@ -40,7 +40,7 @@ pub trait Nsm: Send + Sync {
     /// [`NsmError`] with a stable code.
     fn random(&self) -> Result<[u8; 32], NsmError>;
 
-    /// The module's time: that of a document which is made for this and shown to no one.
+    /// The module's time, read from a document that is made for this and then discarded.
     ///
     /// # Errors
     /// [`NsmError`] with a stable code.
@@ -57,30 +57,30 @@ pub trait Nsm: Send + Sync {
         Ok(parsed.claims().timestamp)
     }
 
-    /// The measurements that its documents carry.
+    /// The measurements in the documents.
     fn pcrs(&self) -> &BTreeMap<u8, Pcr>;
 
-    /// Root certificate (DER) of a simulation; a device has none of its own to offer.
+    /// Root certificate (DER) of a simulation; `None` for a device.
     fn development_root(&self) -> Option<&[u8]>;
 
-    /// Whether its documents prove nothing.
+    /// Whether this is a simulation, whose documents prove nothing.
     fn is_simulated(&self) -> bool {
         self.development_root().is_some()
     }
 }
 
-/// Why the module gave no answer.
+/// Errors of the module.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum NsmError {
     /// There is no device.
-    #[error("/dev/nsm cannot be opened, so this is no Nitro enclave")]
+    #[error("/dev/nsm cannot be opened, so this is not a Nitro enclave")]
     #[coded(
         "NSM_MISSING",
         remedy = "Start the server inside one, or pass --simulate-nsm to try things out."
     )]
     Missing,
-    /// A field is longer than the module takes.
+    /// The length of a field is outside the module's bounds.
     #[error("{field} has {length} bytes, allowed are {min} to {max}")]
     #[coded("NSM_FIELD_SIZE", remedy = "Send a field of an allowed length.")]
     FieldSize {
@@ -100,11 +100,11 @@ pub enum NsmError {
         /// The module's own code.
         code: &'static str,
     },
-    /// The module answered something else than was asked.
+    /// The module's answer does not fit the request.
     #[error("the Nitro Secure Module sent {what}")]
     #[coded("NSM_ANSWER_INVALID", remedy = "Restart the enclave if it stays.")]
     Answer {
-        /// What was wrong with it.
+        /// The fault.
         what: &'static str,
     },
     /// The simulation failed.
@@ -116,8 +116,8 @@ pub enum NsmError {
     Simulation(String),
 }
 
-/// Checks the request's sizes, so that both implementations refuse the same.
-pub(crate) fn check(request: &AttestRequest<'_>) -> Result<(), NsmError> {
+/// Checks the lengths of the fields, so that both implementations refuse the same.
+pub(crate) fn check_lengths(request: &AttestRequest<'_>) -> Result<(), NsmError> {
     for (field, value, min, max) in [
         ("nonce", request.nonce, 16, 512),
         ("user_data", request.user_data, 1, 512),
@@ -140,13 +140,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_checked_at_both_ends() {
+    fn lengths_are_checked_at_both_ends() {
         let good = AttestRequest {
             nonce: &[0; 16],
             user_data: &[0; 32],
             public_key: &[0; 32],
         };
-        assert_eq!(check(&good), Ok(()));
+        assert_eq!(check_lengths(&good), Ok(()));
         for bad in [
             AttestRequest {
                 nonce: &[0; 15],
@@ -169,7 +169,10 @@ mod tests {
                 ..good
             },
         ] {
-            assert!(matches!(check(&bad), Err(NsmError::FieldSize { .. })));
+            assert!(matches!(
+                check_lengths(&bad),
+                Err(NsmError::FieldSize { .. })
+            ));
         }
     }
 }

@@ -1,12 +1,12 @@
-//! The enclave's way out: HTTP/1.1 to the parent host, on blocking sockets, bounded in bytes and in time.
+//! Requests from the enclave to its parent host: HTTP/1.1 on blocking sockets, bounded in bytes and in time.
 //!
-//! The parent is not trusted. Nothing that it says is believed beyond these bounds:
+//! The parent is not trusted, so these bounds apply:
 //!
-//! - An answer's head has at most 16 KiB and arrives within [`Timeouts::stall`], however it is dribbled.
-//! - A body has a stated length; chunked answers are refused, so no length is a matter of belief.
-//! - A read that waits longer than [`Timeouts::stall`], or bytes that come slower than [`Timeouts::least_rate`], end the
-//!   exchange with a code that says which it was. Time in which the caller does not read counts for neither.
-//! - Nothing lasts beyond the deadline of the exchange.
+//! - The head of an answer has at most 16 KiB, and arrives completely within [`Timeouts::stall`].
+//! - A body has a stated length; chunked answers are refused.
+//! - The exchange ends when a read waits longer than [`Timeouts::stall`], or bytes arrive slower than [`Timeouts::least_rate`].
+//!   The error's code states which. Time in which the caller does not read is not counted.
+//! - The exchange ends at its deadline.
 //!
 //! One connection serves one exchange. Loading a model needs one or two, releasing a key one.
 
@@ -20,45 +20,45 @@ pub use answer::{Answer, Body};
 use connection::Connection;
 pub use sockets::ParentAddress;
 
-/// The parent host, as this enclave reaches it.
+/// A client for the parent host.
 #[derive(Clone, Debug)]
 pub struct Parent {
     address: ParentAddress,
     timeouts: Timeouts,
 }
 
-/// How long the parent may take for what.
+/// Timeouts of an exchange with the parent.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// Longest wait for a connection, for the head of an answer, and for the next byte of a body.
     pub stall: Duration,
-    /// Bytes a second that a body has to arrive with on average, judged once for each [`stall`](Self::stall) of waiting.
+    /// Least average rate of a body in bytes a second, checked after each [`stall`](Self::stall) of waiting.
     pub least_rate: u32,
 }
 
-/// What to send.
+/// A request to the parent.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// `GET` or `POST`.
     pub method: &'static str,
-    /// Path and query; visible ASCII that this program chose.
+    /// Path and query in visible ASCII, chosen by this program.
     pub path: &'a str,
-    /// Further headers. `host`, `connection` and `content-length` are written here.
+    /// Further headers; `host`, `connection` and `content-length` are added.
     pub headers: &'a [(&'a str, &'a str)],
-    /// The body; sent where the method is `POST`.
+    /// The body; sent only with `POST`.
     pub body: &'a [u8],
 }
 
 impl Parent {
-    /// Reaches the parent at `address`; connects for each exchange, not now.
+    /// A client that connects to `address` for each exchange.
     pub fn new(address: ParentAddress, timeouts: Timeouts) -> Self {
         Self { address, timeouts }
     }
 
-    /// Sends a request and returns the answer's head, its body not yet read.
+    /// Sends a request and returns the answer; its body is not read yet.
     ///
     /// # Errors
-    /// [`ParentError`]: no connection, no answer in time, or one that is not HTTP/1.1 with a length.
+    /// [`ParentError`]: no connection, no answer in time, or an answer that is not HTTP/1.1 with a length.
     pub fn exchange(&self, request: Request<'_>, until: Instant) -> Result<Answer, ParentError> {
         let mut connection = Connection::open(&self.address, self.timeouts, until)?;
         let mut head = format!(
@@ -83,10 +83,10 @@ impl Parent {
         Answer::read(connection)
     }
 
-    /// Sends `body` and returns the whole answer: its status, and at most `limit` bytes.
+    /// Sends `body` and returns the whole answer, of at most `limit` bytes.
     ///
     /// # Errors
-    /// [`ParentError`]; a status that is no success is no error here.
+    /// [`ParentError`]. An unsuccessful status is not an error here.
     pub fn post(
         &self,
         path: &str,
@@ -94,7 +94,7 @@ impl Parent {
         body: &[u8],
         limit: usize,
         until: Instant,
-    ) -> Result<(u16, Vec<u8>), ParentError> {
+    ) -> Result<WholeAnswer, ParentError> {
         let request = Request {
             method: "POST",
             path,
@@ -103,15 +103,24 @@ impl Parent {
         };
         let answer = self.exchange(request, until)?;
         let status = answer.status();
-        Ok((status, answer.into_body().collect(limit)?))
+        let body = answer.into_body().collect(limit)?;
+        Ok(WholeAnswer { status, body })
     }
 }
 
-/// Why the parent did not give what was asked for.
+/// An answer with its whole body.
+pub struct WholeAnswer {
+    /// HTTP status.
+    pub status: u16,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Why an exchange with the parent failed.
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ParentError {
-    /// Nothing answers there.
+    /// The connection failed.
     #[error("{address}: {source}")]
     #[coded(
         "PARENT_UNREACHABLE",
@@ -120,59 +129,59 @@ pub enum ParentError {
     Unreachable {
         /// The address.
         address: ParentAddress,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The connection ended within an exchange.
     #[error("the connection to the parent broke: {0}")]
     #[coded("PARENT_BROKEN", remedy = "Read host-proxy's log: it says more.")]
     Broken(std::io::Error),
-    /// Nothing moved for too long.
+    /// The parent sent nothing for [`Timeouts::stall`].
     #[error("the parent sent nothing for {} ms", .0.as_millis())]
     #[coded(
         "PARENT_STALLED",
-        remedy = "Look at the host: it is overloaded, or stalls on purpose."
+        remedy = "Look at the host: it is overloaded, or stalls deliberately."
     )]
     Stalled(Duration),
-    /// Bytes came, too few.
+    /// The parent sent too slowly.
     #[error("the parent sent {rate} bytes a second, the least is {least}")]
     #[coded(
         "PARENT_TOO_SLOW",
-        remedy = "Look at the host: it is overloaded, or slow on purpose."
+        remedy = "Look at the host: it is overloaded, or deliberately slow."
     )]
     TooSlow {
-        /// Bytes a second that came.
+        /// Actual rate in bytes a second.
         rate: u64,
-        /// Bytes a second that had to.
+        /// Least rate in bytes a second.
         least: u32,
     },
-    /// The whole took too long.
+    /// The exchange did not end before its deadline.
     #[error("the exchange with the parent was not over in time")]
     #[coded(
         "PARENT_DEADLINE",
-        remedy = "Look at the host: it is overloaded, or slow on purpose."
+        remedy = "Look at the host: it is overloaded, or deliberately slow."
     )]
     Deadline,
-    /// What came is not an answer that is accepted.
+    /// The answer is not acceptable HTTP/1.1.
     #[error("{0}")]
     #[coded(
         "PARENT_ANSWER_INVALID",
         remedy = "Let --parent-listen of host-proxy answer there; something else does."
     )]
     Invalid(&'static str),
-    /// The answer is longer than anything that it could be.
+    /// The answer is longer than the limit.
     #[error("the answer has {length} bytes, the limit is {limit}")]
     #[coded("PARENT_ANSWER_TOO_LARGE", remedy = "Do not rely on this host.")]
     TooLarge {
         /// Stated length.
         length: u64,
-        /// Largest that is read.
+        /// The limit.
         limit: usize,
     },
 }
 
 impl ParentError {
-    /// Whether asking again may help: the connection is at fault, not the answer.
+    /// Whether a retry may help, because the connection failed and not the answer.
     pub fn is_transient(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Where the model of this start comes from: a folder, or the sealed container of the parent with a released key.
+//! Loads the model of this start: from a folder, or from the parent's sealed container with a released key.
 
 use std::time::{Duration, Instant};
 
@@ -11,22 +11,22 @@ use crate::config::Config;
 use crate::model::{Folder, Loaded, Model, ModelError, Sealed, pinned};
 use crate::nsm::Nsm;
 use crate::parent::{Parent, Timeouts};
-use crate::release::{KeyArn, PendingKey, ReleaseError, Wanted, release};
+use crate::release::{KeyArn, KeyRequest, PendingKey, ReleaseError, release};
 use crate::stages::Stages;
 
-/// Who let this enclave have its model's key. Told in `/readyz`; a client learns from the attested model hash, not from this.
+/// The KMS that released the model's key, for `/readyz`. Clients rely on the attested model hash, not on this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRelease {
-    /// Nobody: the model was read from a folder.
+    /// None: the model was read from a folder.
     None,
-    /// A simulated KMS: no other takes the documents of a simulated module.
+    /// A simulated KMS: only such a KMS accepts the documents of a simulated module.
     Simulated,
     /// AWS KMS.
     Kms,
 }
 
 impl KeyRelease {
-    /// As `/readyz` and the log say it.
+    /// The name in `/readyz` and in the log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -35,7 +35,7 @@ impl KeyRelease {
         }
     }
 
-    fn tell(self, key: &KeyArn) {
+    fn log(self, key: &KeyArn) {
         let key = key.as_str();
         if self == Self::Kms {
             tracing::info!(key, "the model's key was released by AWS KMS");
@@ -49,7 +49,7 @@ impl KeyRelease {
     }
 }
 
-/// What is to be done, and the RSA key that is being made for it.
+/// The source of the model; for a parent, with the RSA key that is being made.
 pub(crate) enum Provision<'a> {
     Folder(&'a Config),
     Parent {
@@ -61,9 +61,9 @@ pub(crate) enum Provision<'a> {
 }
 
 impl<'a> Provision<'a> {
-    /// Begins with what takes longest.
+    /// Starts making the RSA key, which takes longest.
     pub(crate) fn begin(config: &'a Config, nsm: &dyn Nsm) -> Result<Self, ReleaseError> {
-        // The command line lets neither be without the other.
+        // The command line requires both or neither.
         Ok(match (&config.parent, &config.kms_key) {
             (Some(address), Some(kms_key)) => Self::Parent {
                 config,
@@ -85,7 +85,7 @@ impl<'a> Provision<'a> {
         let (loaded, release) = match self {
             Self::Folder(config) => {
                 let source = Folder::new(&config.model, pins);
-                let loaded = Model::load_from(source, pins, tokenizer)?;
+                let loaded = Model::load_from(source, pins, build_tokenizer)?;
                 (loaded, KeyRelease::None)
             }
             Self::Parent {
@@ -95,7 +95,7 @@ impl<'a> Provision<'a> {
                 key,
             } => {
                 let until = Instant::now() + config.provision_deadline;
-                let wanted = Wanted {
+                let wanted = KeyRequest {
                     key: kms_key,
                     container: &config.model_container,
                     model: pinned::MODEL_ID,
@@ -108,12 +108,12 @@ impl<'a> Provision<'a> {
                     true => KeyRelease::Simulated,
                     false => KeyRelease::Kms,
                 };
-                by.tell(kms_key);
+                by.log(kms_key);
                 let parent = Parent::new(address.clone(), MODEL_TIMEOUTS);
                 let name = &config.model_container;
                 let sealed = Sealed::open(&parent, name, &released.key, pins, until)?;
                 drop(released.key);
-                (Model::load_from(sealed, pins, tokenizer)?, by)
+                (Model::load_from(sealed, pins, build_tokenizer)?, by)
             }
         };
         stages.add_load(loaded.times);
@@ -121,17 +121,17 @@ impl<'a> Provision<'a> {
     }
 }
 
-/// A model with its tokenizer beside it.
+/// A model with its tokenizer.
 pub(crate) type LoadedModel = Loaded<Result<Tokenizer, TokenizerError>>;
 
-/// Builds the tokenizer, and hands back what that took beside it before the weights need the room.
-fn tokenizer(json: &[u8], max_tokens: usize) -> Result<Tokenizer, TokenizerError> {
+/// Builds the tokenizer, and returns the freed memory before the weights need it.
+fn build_tokenizer(json: &[u8], max_tokens: usize) -> Result<Tokenizer, TokenizerError> {
     let tokenizer = Tokenizer::from_json(json, max_tokens);
     allocator::purge();
     tokenizer
 }
 
-/// Why there is no model.
+/// Why the model could not be loaded.
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 pub enum ProvisionError {
     /// See [`ModelError`].
@@ -144,13 +144,13 @@ pub enum ProvisionError {
     Release(#[from] ReleaseError),
 }
 
-/// host-proxy asks KMS three times and waits ten seconds for each answer.
+/// host-proxy tries KMS three times, for ten seconds each.
 const KEY_TIMEOUTS: Timeouts = Timeouts {
     stall: Duration::from_secs(40),
     least_rate: 64,
 };
 
-/// A vsock moves gigabytes a second; a host that reads from a distant store, some megabytes.
+/// A vsock transfers gigabytes a second; a host that reads from a distant store, a few megabytes.
 const MODEL_TIMEOUTS: Timeouts = Timeouts {
     stall: Duration::from_secs(10),
     least_rate: 256 * 1024,

@@ -1,15 +1,16 @@
-//! Gets the data key of a sealed model: an RSA key, a document that holds it, one call, one attempt to open the answer.
+//! Gets the data key of a sealed model: makes an RSA key and a document that contains it, makes one call, and tries once to open
+//! the answer.
 //!
 //! ```text
-//! key      = RSA-2048, made on a thread of its own since start
+//! key      = RSA-2048, made on a separate thread since the start
 //! wrapped  = parent.GET /v1/models/NAME/data-key.wrapped
 //! document = NSM.attest(public_key = SPKI of key, fresh nonce)
 //! answer   = parent.POST /v1/kms/decrypt { KeyId, CiphertextBlob: wrapped, EncryptionContext, Recipient: document }
-//! data key = key.open(answer.CiphertextForRecipient)      the key is gone, whatever happened
+//! data key = key.open(answer.CiphertextForRecipient)      the key is destroyed on success and on failure
 //! ```
 //!
-//! The parent relays the answer, so nothing authenticates it: it can come from a key that the host made. The model that is
-//! opened with it is compared with the pinned hash before a byte is used, and only that protects.
+//! The parent relays the answer, so nothing authenticates it: the host may have encrypted a key that it chose. The protection is
+//! that the model opened with the key is compared with the pinned hash before a byte is used.
 
 mod arn;
 mod wire;
@@ -26,27 +27,32 @@ use crate::keys::{KeyError, seeded_rng};
 use crate::nsm::{AttestRequest, Nsm, NsmError};
 use crate::parent::{Parent, ParentError, Request};
 
-/// Most bytes of a wrapped data key, as KMS limits `CiphertextBlob`.
+/// Most bytes of a wrapped data key: KMS's limit for `CiphertextBlob`.
 pub const MAX_WRAPPED_KEY: usize = 6144;
 
-/// Which data key is wanted. All of it is the enclave's own configuration.
+/// Identifies the data key. All fields come from the enclave's configuration.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
-    /// The key that wraps it. Never an alias, which points to another key tomorrow.
+pub struct KeyRequest<'a> {
+    /// The key that wraps it. Not an alias, because an alias can later point to another key.
     pub key: &'a KeyArn,
     /// Name of the container at the parent.
     pub container: &'a str,
-    /// Name of the model, `clearseal-model` of the encryption context.
+    /// Name of the model: `clearseal-model` in the encryption context.
     pub model: &'a str,
-    /// SHA-256 of its artifact set, `clearseal-version` of the encryption context.
+    /// SHA-256 of its artifact set: `clearseal-version` in the encryption context.
     pub sha256: &'a [u8; 32],
 }
 
-/// An RSA key that is being made on a thread of its own.
-pub struct PendingKey(JoinHandle<Result<(RecipientKey, Duration), KeyReleaseRefused>>);
+/// An RSA key that is being made on a separate thread.
+pub struct PendingKey(JoinHandle<Result<NewKey, KeyReleaseRefused>>);
+
+struct NewKey {
+    key: RecipientKey,
+    took: Duration,
+}
 
 impl PendingKey {
-    /// Begins. Call it first: it takes some hundred milliseconds, in which the rest of the start goes on.
+    /// Starts making the key. Call it first: it takes a few hundred milliseconds, during which the rest of the start continues.
     ///
     /// # Errors
     /// [`ReleaseError::Random`] where there are no random bytes, [`ReleaseError::Thread`] where the system gives no thread.
@@ -56,51 +62,58 @@ impl PendingKey {
             .name("recipient-key".to_owned())
             .spawn(move || {
                 let begun = Instant::now();
-                Ok((RecipientKey::generate(&mut rng)?, begun.elapsed()))
+                let key = RecipientKey::generate(&mut rng)?;
+                Ok(NewKey {
+                    key,
+                    took: begun.elapsed(),
+                })
             })
             .map(Self)
             .map_err(ReleaseError::Thread)
     }
 
-    fn wait(self) -> Result<(RecipientKey, Duration), ReleaseError> {
+    fn wait(self) -> Result<NewKey, ReleaseError> {
         let made = self.0.join().map_err(|_| KeyReleaseRefused)?;
         Ok(made?)
     }
 }
 
-/// A data key, and what getting it took.
-pub struct Released {
+/// A released data key.
+pub struct ReleasedKey {
     /// The key.
     pub key: DataKey,
-    /// How long what took.
+    /// Durations of the parts.
     pub times: ReleaseTimes,
 }
 
-/// Where the time of a release went.
+/// Durations of the parts of a release.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReleaseTimes {
-    /// Making the RSA key, beside everything else.
+    /// Making the RSA key, in parallel to the rest of the start.
     pub recipient_key: Duration,
-    /// The document of the Nitro Secure Module.
+    /// Making the attestation document.
     pub attestation: Duration,
     /// From the request to the opened answer.
     pub key_release: Duration,
 }
 
-/// Asks for the data key, once. The RSA key is consumed: another attempt makes another one. A parent that does not listen
-/// yet is waited for, before anything is sent.
+/// Requests the data key, once. The RSA key is consumed, so another attempt needs another key. Waits for a parent that does not
+/// listen yet, before sending anything.
 ///
 /// # Errors
-/// [`ReleaseError`]; whatever is wrong inside the envelope is [`ReleaseError::Refused`].
+/// [`ReleaseError`]; every fault inside the envelope is [`ReleaseError::Refused`].
 pub fn release(
     nsm: &dyn Nsm,
     parent: &Parent,
     key: PendingKey,
-    wanted: Wanted<'_>,
+    wanted: KeyRequest<'_>,
     until: Instant,
-) -> Result<Released, ReleaseError> {
-    let wrapped = wrapped_key(parent, wanted.container, until)?;
-    let (key, recipient_key) = key.wait()?;
+) -> Result<ReleasedKey, ReleaseError> {
+    let wrapped = fetch_wrapped_key(parent, wanted.container, until)?;
+    let NewKey {
+        key,
+        took: recipient_key,
+    } = key.wait()?;
     let mut rng = seeded_rng(nsm)?;
     let mut nonce = [0; 32];
     rng.fill_bytes(&mut nonce);
@@ -113,15 +126,15 @@ pub fn release(
     let attestation = begun.elapsed();
     let begun = Instant::now();
     let body = wire::request(&wanted, &wrapped, &document);
-    let (status, answer) = parent.post(DECRYPT, "application/json", &body, MAX_ANSWER, until)?;
-    if status != 200 {
+    let answer = parent.post(DECRYPT, "application/json", &body, MAX_ANSWER, until)?;
+    if answer.status != 200 {
         return Err(ReleaseError::Denied {
-            name: wire::error_name(&answer),
-            status,
+            name: wire::error_name(&answer.body),
+            status: answer.status,
         });
     }
-    let envelope = wire::envelope(&answer, wanted.key)?;
-    Ok(Released {
+    let envelope = wire::envelope(&answer.body, wanted.key)?;
+    Ok(ReleasedKey {
         key: key.open(&envelope, &mut rng)?,
         times: ReleaseTimes {
             recipient_key,
@@ -131,7 +144,7 @@ pub fn release(
     })
 }
 
-/// Why there is no data key.
+/// Why the data key was not released.
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ReleaseError {
@@ -139,7 +152,7 @@ pub enum ReleaseError {
     #[error(transparent)]
     #[coded(transparent)]
     Nsm(#[from] NsmError),
-    /// There are no random bytes.
+    /// Random bytes are missing.
     #[error(transparent)]
     #[coded(transparent)]
     Random(#[from] KeyError),
@@ -147,7 +160,7 @@ pub enum ReleaseError {
     #[error("cannot start a thread for the RSA key: {0}")]
     #[coded("KEY_RELEASE_THREAD", remedy = "Allow more threads.")]
     Thread(std::io::Error),
-    /// The parent gave no answer, or not in time.
+    /// The parent did not answer, or not in time.
     #[error(transparent)]
     #[coded(transparent)]
     Parent(#[from] ParentError),
@@ -155,7 +168,7 @@ pub enum ReleaseError {
     #[error("the parent has no wrapped data key for `{container}` (status {status})")]
     #[coded(
         "KEY_RELEASE_NO_WRAPPED_KEY",
-        remedy = "Put data-key.wrapped beside model.sealed, where --models of host-proxy points."
+        remedy = "Put data-key.wrapped next to model.sealed, where --models of host-proxy points."
     )]
     NoWrappedKey {
         /// Name of the container.
@@ -163,37 +176,37 @@ pub enum ReleaseError {
         /// HTTP status.
         status: u16,
     },
-    /// The wrapped key cannot be one.
+    /// The wrapped key is empty.
     #[error("the wrapped data key is empty")]
     #[coded("KEY_RELEASE_WRAPPED_KEY", remedy = "Seal the model again.")]
     WrappedKey,
-    /// KMS, or the host in its name, refused.
+    /// KMS refused, or the host did in its name.
     #[error("the key service answered {name} (status {status})")]
     #[coded(
         "KEY_RELEASE_DENIED",
         remedy = "Compare the key's policy with this image's measurements (clearseal verify kms-policy), and the encryption context with the model."
     )]
     Denied {
-        /// KMS's name of the error: letters, digits and underscores.
+        /// KMS's name for the error: letters, digits and underscores.
         name: String,
         /// HTTP status.
         status: u16,
     },
-    /// Not an answer of `Decrypt` with a recipient.
+    /// The answer is not that of `Decrypt` with a recipient.
     #[error("the answer of the key service {0}")]
     #[coded(
         "KEY_RELEASE_ANSWER_INVALID",
         remedy = "Let --parent-listen of host-proxy answer at --parent, and KMS behind it."
     )]
     Answer(&'static str),
-    /// The host was sent the data key itself.
+    /// KMS sent the data key to the host in plaintext.
     #[error("the answer holds a plaintext, so the host may know the data key")]
     #[coded(
         "KEY_RELEASE_PLAINTEXT",
         remedy = "Retire the model's key, and correct its policy (clearseal verify kms-policy)."
     )]
     Plaintext,
-    /// Another key than the one that was asked for.
+    /// The answer names another key than the requested one.
     #[error("the answer is of another key than the one that was asked for")]
     #[coded("KEY_RELEASE_OTHER_KEY", remedy = "Correct the ARN in --kms-key.")]
     OtherKey,
@@ -203,8 +216,12 @@ pub enum ReleaseError {
     Refused(#[from] KeyReleaseRefused),
 }
 
-/// Fetches `CiphertextBlob`. It needs no protection: another one yields another key, which opens nothing.
-fn wrapped_key(parent: &Parent, container: &str, until: Instant) -> Result<Vec<u8>, ReleaseError> {
+/// Fetches `CiphertextBlob`. It needs no protection, because another blob yields another key, which opens nothing.
+fn fetch_wrapped_key(
+    parent: &Parent,
+    container: &str,
+    until: Instant,
+) -> Result<Vec<u8>, ReleaseError> {
     let path = format!("/v1/models/{container}/data-key.wrapped");
     let request = Request {
         method: "GET",
@@ -212,10 +229,10 @@ fn wrapped_key(parent: &Parent, container: &str, until: Instant) -> Result<Vec<u
         headers: &[],
         body: &[],
     };
-    let give_up = until.min(Instant::now() + PARENT_STARTS);
+    let last_attempt = until.min(Instant::now() + PARENT_START_TIMEOUT);
     let answer = loop {
         match parent.exchange(request, until) {
-            Err(ParentError::Unreachable { .. }) if Instant::now() + PAUSE < give_up => {
+            Err(ParentError::Unreachable { .. }) if Instant::now() + PAUSE < last_attempt => {
                 std::thread::sleep(PAUSE);
             }
             answer => break answer?,
@@ -235,11 +252,11 @@ fn wrapped_key(parent: &Parent, container: &str, until: Instant) -> Result<Vec<u
     Ok(wrapped)
 }
 
-/// An envelope of 8 KiB in base64, and names.
+/// Largest answer in bytes: an envelope of 8 KiB in base64, and names.
 const MAX_ANSWER: usize = 16 * 1024;
 const DECRYPT: &str = "/v1/kms/decrypt";
-/// `user_data` of the document. No client takes such a document for a service's: that one binds a manifest.
+/// `user_data` of the document. No client accepts such a document from a service, because a service's document binds a manifest.
 const PURPOSE: &[u8] = b"clearseal/1 key release";
-/// How long a parent that starts after the enclave is waited for.
-const PARENT_STARTS: Duration = Duration::from_secs(30);
+/// Longest wait for a parent that starts after the enclave.
+const PARENT_START_TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);

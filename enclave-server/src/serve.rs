@@ -15,10 +15,10 @@ use tower::ServiceExt as _;
 
 use crate::listener::{IDLE_TIMEOUT, Listener};
 
-/// How long a head may take to arrive; on a connection that is kept, from the end of the answer before. As long as a
-/// connection may be idle, since the two cannot be told apart before a byte has come.
+/// Longest time until the head of a request has arrived; on a kept connection, from the end of the previous answer. It equals
+/// the idle timeout, because before the first byte a slow head looks like an idle connection.
 pub const HEAD_TIMEOUT: Duration = IDLE_TIMEOUT;
-/// Longest head in bytes; the relay sends some hundred.
+/// Longest head in bytes; the relay sends a few hundred.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Accepts connections and serves `router` on each until `stop`. The listener stays open for the next caller.
@@ -68,21 +68,20 @@ pub async fn accept(
     Connections { stopping }
 }
 
-/// Connections that were accepted and may still be open. Each holds a receiver, so that the channel is closed when the last one
-/// has ended.
+/// Accepted connections that may still be open. Each holds a receiver, so the channel is closed once the last one has ended.
 pub struct Connections {
     stopping: watch::Sender<bool>,
 }
 
 impl Connections {
-    /// Finishes what is in flight, and ends connections that wait for a request.
+    /// Finishes requests in flight, and closes connections that wait for a request.
     pub async fn finish(self) {
         self.stopping.send_replace(true);
         self.stopping.closed().await;
     }
 }
 
-/// An answer with this extension is not sent: the connection is closed instead, as if nothing had listened.
+/// Extension of a response that is not sent: the connection is closed instead, as if nothing listened.
 #[derive(Clone, Copy)]
 pub struct HangUp;
 
@@ -112,8 +111,8 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(200);
 
-    /// A served router with its address; it stops when the sender is used or dropped.
-    async fn served() -> (
+    /// Serves a router; it stops when the sender is used or dropped.
+    async fn serve_router() -> (
         ListenAddress,
         oneshot::Sender<()>,
         tokio::task::JoinHandle<()>,
@@ -138,14 +137,14 @@ mod tests {
 
     async fn connect(address: &ListenAddress) -> TcpStream {
         let ListenAddress::Tcp(address) = address else {
-            panic!("a TCP address was asked for")
+            panic!("not a TCP address")
         };
         TcpStream::connect(address).await.unwrap()
     }
 
     #[tokio::test]
-    async fn a_head_that_arrives_by_the_byte_is_cut_off() {
-        let (address, _stop, _served) = served().await;
+    async fn a_head_that_arrives_byte_by_byte_is_cut_off() {
+        let (address, _stop, _served) = serve_router().await;
         let mut stream = connect(&address).await;
         let (mut reader, mut writer) = stream.split();
         let trickle = async {
@@ -161,15 +160,15 @@ mod tests {
         };
         let mut answer = Vec::new();
         tokio::select! {
-            () = trickle => panic!("all of it was taken"),
-            // An end or a reset: either way the server let it go.
+            () = trickle => panic!("the whole head was accepted"),
+            // The connection ends or is reset: either way the server closed it.
             _ = reader.read_to_end(&mut answer) => assert!(answer.is_empty()),
         }
     }
 
     #[tokio::test]
     async fn a_head_that_is_too_long_is_refused() {
-        let (address, _stop, _served) = served().await;
+        let (address, _stop, _served) = serve_router().await;
         let mut stream = connect(&address).await;
         stream.write_all(b"GET / HTTP/1.1\r\nlong: ").await.unwrap();
         // The server may answer and close before all of it is written.
@@ -180,8 +179,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_in_flight_is_finished_and_kept_connections_end() {
-        let (address, stop, served) = served().await;
+    async fn requests_in_flight_finish_and_kept_connections_end() {
+        let (address, stop, served) = serve_router().await;
         let mut stream = connect(&address).await;
         let mut answer = [0; 15];
         stream
@@ -197,7 +196,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_is_not_answered_ends_its_connection() {
-        let (address, _stop, _served) = served().await;
+        let (address, _stop, _served) = serve_router().await;
         let mut stream = connect(&address).await;
         stream
             .write_all(b"GET /gone HTTP/1.1\r\nhost: x\r\n\r\n")

@@ -1,4 +1,4 @@
-//! From configuration to a running service, and down again without losing a request.
+//! Starts the service from its configuration, and stops it without losing a request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,15 +38,15 @@ impl Server {
     /// Binds the address, opens the module, loads and verifies the model, makes the first keys.
     ///
     /// # Errors
-    /// [`StartError`]: what is missing, and what to do.
+    /// [`StartError`] with what is missing, and what to do.
     pub async fn start(
         config: &Config,
         clock: Clock,
         mut stages: Stages,
     ) -> Result<Self, StartError> {
-        // What fails fast comes first: the configuration, the address, then the device.
+        // Checks that fail fast come first: the configuration, the address, the device.
         let periods = Periods::new(config.rotate_every, config.deadline)?;
-        // While a request is computed nothing moves on its connection.
+        // While a request is computed there is no traffic on its connection.
         let idle = IDLE_TIMEOUT.max(config.deadline + 2 * MAX_WAIT + IDLE_TIMEOUT / 2);
         let listener = Listener::bind(&config.listen, config.max_connections.get())
             .await?
@@ -140,12 +140,12 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> &ListenAddress {
         self.listener.address()
     }
 
-    /// Serves until SIGINT or SIGTERM, then finishes what is in flight.
+    /// Serves until SIGINT or SIGTERM, then finishes requests in flight.
     ///
     /// # Errors
     /// [`StartError::Signals`] where signals cannot be received.
@@ -162,7 +162,7 @@ impl Server {
         Ok(())
     }
 
-    /// Serves until `stop`. Then finishes what is in flight and lets the host store the rest of the log; all of that for at most the
+    /// Serves until `stop`. Then finishes requests in flight and lets the host store the rest of the log, both within the
     /// configured time.
     pub async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) {
         let Self {
@@ -187,12 +187,12 @@ impl Server {
             let stored = async {
                 requests.finish().await;
                 service.wait_for_channels().await;
-                // No receipt is issued from here on.
+                // No receipt is issued any more.
                 service.wait_until_log_is_stored().await;
             };
-            let questions = accept(&mut listener, &closing, HEAD_TIMEOUT, stored).await;
+            let log_requests = accept(&mut listener, &closing, HEAD_TIMEOUT, stored).await;
             drop(listener);
-            questions.finish().await;
+            log_requests.finish().await;
         };
         match tokio::time::timeout(drain, end).await {
             Ok(()) => tracing::info!("stopped"),
@@ -268,13 +268,13 @@ pub enum StartError {
 /// Two million requests in ten minutes, or nine thousand a second for as long as the flood lasts; 21 to 43 MiB when full.
 const REPLAY_ENTRIES: usize = 1 << 21;
 
-/// A scraper needs one.
+/// A scraper needs one connection.
 const METRICS_CONNECTIONS: usize = 8;
 
-/// Longer than that, trying again is no worse than waiting.
+/// Beyond this time a retry is as good as waiting.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// The simulation, over the measurements of `device` where there is one.
+/// Simulates the module, over the measurements of `device` where there is one.
 fn simulate(
     device: Option<DeviceNsm>,
     config: &Config,
@@ -303,7 +303,7 @@ fn build_embedder(
     config: &Config,
 ) -> Result<Embedder, StartError> {
     let threads = config.threads();
-    // Candle splits its matrix products over rayon's global pool. A second start in one process (tests) keeps the first.
+    // Candle uses rayon's global pool for matrix products. A second start in one process (in tests) keeps the first pool.
     if rayon::ThreadPoolBuilder::new()
         .num_threads(threads.get())
         .thread_name(|number| format!("gemm-{number}"))

@@ -1,4 +1,4 @@
-//! How long a start took, stage by stage, by a monotonic clock.
+//! Durations of the stages of a start, by a monotonic clock.
 
 use std::time::{Duration, Instant};
 
@@ -7,39 +7,39 @@ use serde_json::{Map, Value};
 use crate::model::LoadTimes;
 use crate::release::ReleaseTimes;
 
-/// The stages of one start. Some run at once (`recipient_key`, and those of the load, `fetch` to `tokenizer`): they do not
-/// add up to `total`.
+/// The stages of one start. Some overlap (`recipient_key`, and those of the load, `fetch` to `tokenizer`), so they do not add up
+/// to `total`.
 ///
-/// | stage | is |
+/// | stage | time |
 /// | --- | --- |
 /// | `launch` | from the process's creation to its first instruction here, in the kernel's steps of 10 ms; absent where a container hides it |
-/// | `recipient_key` | making the RSA key, on a thread of its own |
-/// | `attestation` | the document for the key's release |
+/// | `recipient_key` | making the RSA key, on a separate thread |
+/// | `attestation` | making the document for the key's release |
 /// | `key_release` | from the request for the data key to the opened answer |
 /// | `fetch`, `decrypt`, `hash`, `layout`, `tokenizer` | parts of the load, see [`LoadTimes`] |
-/// | `load` | all of the load |
-/// | `pack` | weights into the engine, and its threads |
-/// | `keys` | sealing and receipt keys, and their document |
+/// | `load` | the whole load |
+/// | `pack` | packing the weights for the engine, and starting its threads |
+/// | `keys` | making sealing and receipt keys |
 /// | `total` | from the process's creation to readiness |
 #[derive(Clone, Debug)]
 pub struct Stages {
-    begun: Instant,
+    started: Instant,
     launch: Option<Duration>,
     stages: Vec<(&'static str, Duration)>,
 }
 
 impl Stages {
-    /// Begins now; the process was created before, see `launch`.
+    /// Begins now; `launch` is the time before.
     pub fn begin() -> Self {
         let launch = since_creation();
         Self {
-            begun: Instant::now(),
+            started: Instant::now(),
             launch,
             stages: launch.map(|took| ("launch", took)).into_iter().collect(),
         }
     }
 
-    /// Does the work of a stage.
+    /// Runs and times the work of a stage.
     pub fn time<T>(&mut self, stage: &'static str, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let result = work();
@@ -47,7 +47,7 @@ impl Stages {
         result
     }
 
-    /// Takes over what the key's release took.
+    /// Adds the times of the key's release.
     pub fn add_release(&mut self, times: ReleaseTimes) {
         let ReleaseTimes {
             recipient_key,
@@ -61,7 +61,7 @@ impl Stages {
         ]);
     }
 
-    /// Takes over what loading the model took.
+    /// Adds the times of loading the model.
     pub fn add_load(&mut self, times: LoadTimes) {
         let LoadTimes {
             fetch,
@@ -84,7 +84,7 @@ impl Stages {
     /// Ends with the stage `total`.
     #[must_use]
     pub fn end(mut self) -> Self {
-        let total = self.launch.unwrap_or_default() + self.begun.elapsed();
+        let total = self.launch.unwrap_or_default() + self.started.elapsed();
         self.stages.push(("total", total));
         self
     }
@@ -94,7 +94,7 @@ impl Stages {
         self.stages.iter().copied()
     }
 
-    /// A JSON object of milliseconds, to a microsecond.
+    /// A JSON object of milliseconds, rounded to a microsecond.
     pub fn to_json(&self) -> Value {
         let milliseconds = |took: Duration| (took.as_secs_f64() * 1e6).round() / 1e3;
         self.iter()
@@ -104,15 +104,15 @@ impl Stages {
     }
 }
 
-/// The age of this process by the clock that the kernel stamps processes with, which goes on while a machine sleeps.
+/// Age of this process by the kernel's boot clock, which continues while a machine sleeps.
 fn since_creation() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
     age(&stat, &uptime)
 }
 
-/// Field 22 of proc_pid_stat(5), in ticks since boot, against the first field of proc_uptime(5), in seconds. Field 2 of the
-/// former, the name, may hold spaces and parentheses.
+/// Compares field 22 of proc_pid_stat(5), in ticks since boot, with the first field of proc_uptime(5), in seconds. Field 2 of the
+/// former, the name, may contain spaces and parentheses.
 fn age(stat: &str, uptime: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
     let created: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;
@@ -123,7 +123,7 @@ fn age(stat: &str, uptime: &str) -> Option<Duration> {
         .map(|ticks| Duration::from_millis(ticks.saturating_mul(1_000 / USER_HZ)))
 }
 
-/// Ticks a second in what Linux tells of processes, on every architecture that Rust and Nitro enclaves share.
+/// Ticks per second in Linux's process statistics, on every architecture of Nitro enclaves.
 const USER_HZ: u64 = 100;
 
 #[cfg(test)]
@@ -141,8 +141,8 @@ mod tests {
         assert_eq!(stages.time("keys", || 7), 7);
         let stages = stages.end();
         // A container may hide when its processes were created.
-        let told = stages.iter().map(|(stage, _)| stage);
-        let names: Vec<_> = told.filter(|stage| *stage != "launch").collect();
+        let stage_names = stages.iter().map(|(stage, _)| stage);
+        let names: Vec<_> = stage_names.filter(|stage| *stage != "launch").collect();
         assert_eq!(
             names,
             [

@@ -1,19 +1,14 @@
-//! The two engines on the real model: the same embeddings for a thousand texts, however they are computed; and the
-//! tokens that they are given.
+//! Both engines compute equal embeddings for a thousand texts on the real model, in every batching; and tokens agree with the
+//! library's.
 //!
-//! Without optimisation the kernels are too slow for all of them: `cargo test --release -p enclave-server --test
-//! agreement` compares the thousand, the development build some.
+//! Without optimisation the kernels are too slow for all texts: `cargo test --release -p enclave-server --test agreement`
+//! compares the thousand, the development build some of them.
 
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
     reason = "a test fails by panicking"
 )]
-
-#[path = "../../crates/engine/tests/library/mod.rs"]
-mod library;
-#[path = "../../crates/engine/tests/texts/mod.rs"]
-mod texts;
 
 use std::num::NonZeroUsize;
 
@@ -26,7 +21,7 @@ use proptest::test_runner::TestRunner;
 
 const COUNT: usize = if cfg!(debug_assertions) { 24 } else { 1000 };
 
-/// The pinned model, or nothing where it is not on this machine.
+/// The pinned model, or `None` where it is not on this machine.
 fn model() -> Option<Model> {
     let folder = Config::parse_from(["enclave-server"]).model;
     if !folder.join("model.safetensors").exists() {
@@ -43,10 +38,10 @@ fn fused(precision: Precision, threads: usize) -> Option<FusedEncoder> {
     Some(FusedEncoder::new(shape, model.weights, precision, threads).unwrap())
 }
 
-/// Tokens of the texts. In a development build only those of short ones.
+/// Tokens of the texts; in a development build only of short ones.
 fn tokens(model: &Model) -> Vec<Vec<u32>> {
     let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
-    texts::texts(1000)
+    fixtures::texts::texts(1000)
         .iter()
         .map(|text| tokenizer.encode(text).unwrap().ids)
         .filter(|ids| !cfg!(debug_assertions) || ids.len() < 16)
@@ -67,11 +62,11 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 }
 
 #[test]
-fn word_pieces_are_those_of_the_library() {
+fn word_pieces_equal_those_of_the_library() {
     let Some(model) = model() else { return };
     let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
-    let library = library::word_pieces(&model.tokenizer, model.max_tokens).unwrap();
-    for text in texts::texts(1000) {
+    let library = fixtures::tokenizer::word_pieces(&model.tokenizer, model.max_tokens).unwrap();
+    for text in fixtures::texts::texts(1000) {
         let ids = tokenizer.encode(&text).unwrap().ids;
         assert_eq!(ids, library(&text).unwrap(), "{text:?}");
     }
@@ -97,7 +92,7 @@ fn word_pieces_are_those_of_the_library() {
 }
 
 #[test]
-fn every_precision_stays_as_near_to_f32_as_it_says() {
+fn every_precision_keeps_its_stated_cosine_to_f32() {
     let Some(model) = model() else { return };
     let tokens = tokens(&model);
     let exact = fused(Precision::F32, 2).unwrap();
@@ -151,13 +146,13 @@ fn fused_and_candle_agree() {
 }
 
 #[test]
-fn the_same_text_has_the_same_bits_in_any_company() {
+fn a_text_has_the_same_bits_in_any_batch() {
     let Some(model) = model() else { return };
     let tokens = tokens(&model);
     let views: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
     let encoder = fused(Precision::F32, 2).unwrap();
     let together = bits(&encoder.encode(&views).unwrap());
-    // A second load stands for a restart.
+    // A second load simulates a restart.
     for encoder in [encoder, fused(Precision::F32, 1).unwrap()] {
         for (ids, row) in views.iter().zip(together.chunks(encoder.dimension())) {
             assert!(bits(&encoder.encode(&[ids]).unwrap()) == row, "alone");

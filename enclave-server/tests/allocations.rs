@@ -1,4 +1,4 @@
-//! Once warm, the fused encoder asks the system for nothing: no memory, and no page.
+//! Once warm, the fused encoder allocates no memory, and touches no new page.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,22 +19,22 @@ struct Counting;
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes on to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller upholds the contract, which is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller upholds the contract, which is the same.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller upholds the contract, which is the same.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -56,7 +56,7 @@ const SHAPE: Shape = Shape {
     pooling: Pooling::Mean,
 };
 
-/// Small numbers under the names of a BERT model of `SHAPE`.
+/// Weights of a BERT model of `SHAPE`, with small values.
 fn weights() -> Weights {
     let tensors: BTreeMap<_, _> = SHAPE
         .tensors()
@@ -78,10 +78,10 @@ fn page_faults() -> usize {
     fields.split_whitespace().nth(7).unwrap().parse().unwrap()
 }
 
-// One test, so that no other one allocates meanwhile.
+// The only test of this program, so that no other one allocates meanwhile.
 #[test]
 fn a_request_allocates_nothing_and_touches_no_new_page() {
-    // Floats and whole numbers are multiplied by different code, with different memory.
+    // Floating-point and integer weights are multiplied by different code, with different buffers.
     for precision in [Precision::F32, Precision::Int8] {
         let threads = NonZeroUsize::new(2).unwrap();
         let encoder = FusedEncoder::new(SHAPE, weights(), precision, threads).unwrap();
@@ -101,7 +101,7 @@ fn watch(encoder: &FusedEncoder) {
     batches.iter().for_each(|batch| encode(batch));
     let faults = page_faults();
     let before = ALLOCATIONS.load(Ordering::Relaxed);
-    // Short of the minute after which the test harness itself allocates, to say that a test runs long.
+    // Ends before the minute after which the test harness allocates to report a slow test.
     let rounds = if cfg!(debug_assertions) { 5 } else { 25 };
     for _ in 0..rounds {
         batches.iter().for_each(|batch| encode(batch));
@@ -113,6 +113,6 @@ fn watch(encoder: &FusedEncoder) {
         rounds * batches.len()
     );
     assert_eq!(allocated, 0);
-    // Reading the counter may cost a few itself; a fault a call would be four times as many.
+    // Reading the counter may cause a few faults; one fault for each call would be four times as many.
     assert!(faulted < rounds, "{faulted}");
 }

@@ -1,4 +1,4 @@
-//! What a request of four megabytes can make the server allocate at once: a small multiple of itself.
+//! A request of four megabytes makes the server allocate at most a small multiple of its size at once.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use protocol::exchange;
 use protocol::inner::InnerRequest;
 use rand_core::UnwrapErr;
 
-/// Counts bytes that are allocated now, and at most.
+/// Counts the bytes that are allocated, and their peak.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -31,24 +31,24 @@ fn count(added: usize) {
     PEAK.fetch_max(held, Ordering::Relaxed);
 }
 
-// SAFETY: every call goes on to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller upholds the contract, which is the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller upholds the contract, which is the same.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size);
         HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller upholds the contract, which is the same.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -66,7 +66,7 @@ fn bomb(input: &str) -> InnerRequest {
     }
 }
 
-// One test, so that no other one allocates meanwhile.
+// The only test of this program, so that no other one allocates meanwhile.
 #[tokio::test]
 async fn a_bomb_costs_a_small_multiple_of_itself() {
     let rig = Rig::with(Options {
@@ -131,7 +131,7 @@ async fn a_bomb_costs_a_small_multiple_of_itself() {
             peak as f64 / length as f64,
             answer.response.status
         );
-        // The sealed request is among them.
+        // The count includes the sealed request.
         assert!(peak <= 5 * length, "{name}: {peak} bytes for {length}");
     }
 }

@@ -1,4 +1,4 @@
-//! One client against all others, on the built server: 32 sealed requests at once of 3.8 megabytes of token ids each.
+//! One client floods the built server with 32 concurrent sealed requests, each with 3.8 megabytes of token ids.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,11 +21,11 @@ use serde_json::json;
 
 const MODEL: &str = "all-MiniLM-L6-v2";
 
-/// An enclave of one GiB would hold three of it.
+/// A third of an enclave with one GiB.
 const MOST_MIB: f64 = 300.0;
 
 #[test]
-fn token_bombs_leave_the_server_small_and_others_served() {
+fn token_bombs_use_little_memory_and_other_clients_are_answered() {
     let server = Server::start();
     let attested = Client::connect(&server).attest();
     let idle = server.memory("VmRSS:");
@@ -60,7 +60,7 @@ fn token_bombs_leave_the_server_small_and_others_served() {
                     assert!([200, 503].contains(&status), "{status}");
                 });
             }
-            // Meanwhile somebody embeds a short text.
+            // Meanwhile another client embeds a short text.
             let request = common::embeddings(&json!({"model": MODEL, "input": "hello"}));
             let (sealed, pending) =
                 exchange::begin(&attested, request, now(), &mut UnwrapErr(SysRng)).unwrap();

@@ -1,4 +1,4 @@
-//! Nothing of a request reaches the log, at any level, whatever goes wrong.
+//! Nothing of a request reaches the log, at any level and in any failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,7 +33,7 @@ impl Write for Captured {
 async fn no_text_no_vector_and_no_panic_message_is_logged() {
     let log = Captured::default();
     let writer = log.clone();
-    // For every thread, inference threads included; this binary has one test.
+    // For every thread, including inference threads; this program has only one test.
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
@@ -81,7 +81,7 @@ async fn no_text_no_vector_and_no_panic_message_is_logged() {
     rig.get(&format!("/v1/attestation?nonce={SECRET}")).await;
     rig.post(SECRET.as_bytes().to_vec()).await;
 
-    // From here on a panic is this test's own.
+    // From here on a panic is a failure of this test.
     drop(std::panic::take_hook());
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(

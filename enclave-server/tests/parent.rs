@@ -1,4 +1,5 @@
-//! A parent that stalls, trickles, lies about lengths or speaks something else: each ends with its own code, in time.
+//! A parent that stalls, sends slowly, states wrong lengths or does not speak HTTP: each fault ends the exchange in time, with a
+//! separate code.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +14,7 @@ const PATIENCE: Timeouts = Timeouts {
     least_rate: 64 * 1024,
 };
 
-/// A parent that reads one request's head, then does what `answer` says.
+/// A parent that reads the head of one request, then calls `answer`.
 fn parent(answer: impl Fn(TcpStream) + Send + 'static) -> Parent {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = ParentAddress::Tcp(listener.local_addr().unwrap());
@@ -33,8 +34,8 @@ fn parent(answer: impl Fn(TcpStream) + Send + 'static) -> Parent {
     Parent::new(address, PATIENCE)
 }
 
-/// Says `text`, and keeps the connection open for longer than any patience.
-fn saying(text: impl Into<Vec<u8>>) -> Parent {
+/// A parent that sends `text`, and keeps the connection open for longer than any timeout.
+fn parent_sending(text: impl Into<Vec<u8>>) -> Parent {
     let text = text.into();
     parent(move |mut stream| {
         stream.write_all(&text).ok();
@@ -61,7 +62,7 @@ fn code(parent: &Parent) -> String {
 
 #[test]
 fn an_answer_is_read_whole_with_its_headers() {
-    let parent = saying(
+    let parent = parent_sending(
         "HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\nETag: \"v\"\r\nContent-Range: bytes 0-4/9\r\n\r\nhello",
     );
     let request = Request {
@@ -91,89 +92,90 @@ fn a_request_is_sent_with_its_body() {
             .unwrap();
     });
     let until = Instant::now() + Duration::from_secs(30);
-    let (status, body) = parent
+    let answer = parent
         .post("/v1/x", "application/json", &[7; 100_000], 64, until)
         .unwrap();
-    assert_eq!((status, body.as_slice()), (403, b"no".as_slice()));
+    assert_eq!(answer.status, 403);
+    assert_eq!(answer.body, b"no");
 }
 
 #[test]
 fn each_fault_has_its_code() {
     let head = |length: &str| format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n");
-    for (what, parent, expected) in [
-        ("silence", saying(""), "PARENT_STALLED"),
+    for (case, parent, expected) in [
+        ("silence", parent_sending(""), "PARENT_STALLED"),
         (
             "half a head",
-            saying("HTTP/1.1 200 OK\r\ncontent-"),
+            parent_sending("HTTP/1.1 200 OK\r\ncontent-"),
             "PARENT_STALLED",
         ),
         (
             "half a body",
-            saying(head("10") + "12345"),
+            parent_sending(head("10") + "12345"),
             "PARENT_STALLED",
         ),
         (
             "another protocol",
-            saying("SSH-2.0-OpenSSH_9.9\r\n\r\n"),
+            parent_sending("SSH-2.0-OpenSSH_9.9\r\n\r\n"),
             "PARENT_ANSWER_INVALID",
         ),
         (
             "an endless head",
-            saying("HTTP/1.1 200 OK\r\nx: ".to_owned() + &"y".repeat(20_000)),
+            parent_sending("HTTP/1.1 200 OK\r\nx: ".to_owned() + &"y".repeat(20_000)),
             "PARENT_ANSWER_INVALID",
         ),
         (
             "a hundred headers",
-            saying("HTTP/1.1 200 OK\r\n".to_owned() + &"x: y\r\n".repeat(100) + "\r\n"),
+            parent_sending("HTTP/1.1 200 OK\r\n".to_owned() + &"x: y\r\n".repeat(100) + "\r\n"),
             "PARENT_ANSWER_INVALID",
         ),
         (
             "no length",
-            saying("HTTP/1.1 200 OK\r\n\r\n"),
+            parent_sending("HTTP/1.1 200 OK\r\n\r\n"),
             "PARENT_ANSWER_INVALID",
         ),
         (
             "two lengths",
-            saying("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n"),
+            parent_sending("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n"),
             "PARENT_ANSWER_INVALID",
         ),
         (
             "a signed length",
-            saying(head("+1")),
+            parent_sending(head("+1")),
             "PARENT_ANSWER_INVALID",
         ),
         (
             "a length beyond numbers",
-            saying(head("99999999999999999999")),
+            parent_sending(head("99999999999999999999")),
             "PARENT_ANSWER_INVALID",
         ),
         (
             "chunks",
-            saying("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+            parent_sending("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
             "PARENT_ANSWER_INVALID",
         ),
         (
             "only informational",
-            saying("HTTP/1.1 103 Early Hints\r\ncontent-length: 0\r\n\r\n"),
+            parent_sending("HTTP/1.1 103 Early Hints\r\ncontent-length: 0\r\n\r\n"),
             "PARENT_ANSWER_INVALID",
         ),
         (
             "more than stated",
-            saying(head("1") + "12345"),
+            parent_sending(head("1") + "12345"),
             "PARENT_ANSWER_INVALID",
         ),
         (
             "a huge length",
-            saying(head("18446744073709551615")),
+            parent_sending(head("18446744073709551615")),
             "PARENT_ANSWER_TOO_LARGE",
         ),
     ] {
-        assert_eq!(code(&parent), expected, "{what}");
+        assert_eq!(code(&parent), expected, "{case}");
     }
 }
 
 #[test]
-fn an_end_before_the_end_is_named() {
+fn an_early_end_has_its_code() {
     for text in [
         "",
         "HTTP/1.1 200 OK\r\n",
@@ -184,7 +186,7 @@ fn an_end_before_the_end_is_named() {
     }
 }
 
-/// Every read brings something, so no wait is a stall; the rate gives it away.
+/// Every read returns a byte, so no wait is a stall; the rate is too low.
 #[test]
 fn a_byte_now_and_then_is_too_slow() {
     let parent = parent(|mut stream| {
@@ -199,7 +201,7 @@ fn a_byte_now_and_then_is_too_slow() {
 }
 
 #[test]
-fn a_dribbled_head_ends_as_a_stall_does() {
+fn a_head_sent_byte_by_byte_counts_as_a_stall() {
     let parent = parent(|mut stream| {
         while stream
             .write_all(b"HTTP/1.1 200 OK\r\n".get(..1).unwrap())
@@ -219,7 +221,7 @@ fn a_dribbled_head_ends_as_a_stall_does() {
 }
 
 #[test]
-fn a_deadline_holds_for_one_that_is_fast_and_endless() {
+fn the_deadline_ends_a_fast_endless_answer() {
     let parent = parent(|mut stream| {
         stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n")
@@ -247,7 +249,7 @@ fn a_deadline_holds_for_one_that_is_fast_and_endless() {
 }
 
 #[test]
-fn nobody_at_the_address_is_named() {
+fn an_unreachable_parent_has_its_code() {
     let address: ParentAddress = "unix:/nonexistent/parent.sock".parse().unwrap();
     let error = get(&Parent::new(address, PATIENCE), 1, Duration::from_secs(1)).unwrap_err();
     assert_eq!(error.code(), "PARENT_UNREACHABLE");

@@ -1,4 +1,4 @@
-//! The real model against embeddings that sentence-transformers made from the same weights.
+//! Compares the real model with embeddings that sentence-transformers computed from the same weights.
 
 #![allow(
     clippy::unwrap_used,
@@ -46,7 +46,7 @@ fn reference() -> Reference {
     serde_json::from_str(include_str!("reference/reference.json")).unwrap()
 }
 
-/// The folder that the server would use: `CLEARSEAL_MODEL`, or the cache.
+/// The server's folder of the model: `CLEARSEAL_MODEL`, or the cache.
 fn folder() -> Option<PathBuf> {
     let folder = Config::parse_from(["enclave-server"]).model;
     if folder.join("model.safetensors").exists() {
@@ -80,7 +80,7 @@ async fn tokens_and_embeddings_equal_the_reference() {
     let encoder: Arc<dyn Encoder> =
         Arc::new(CandleEncoder::new(model.shape().unwrap(), model.weights).unwrap());
 
-    // Alone.
+    // One at a time.
     let (mut worst_cosine, mut worst_difference) = (1f64, 0f32);
     let mut alone = Vec::new();
     for item in &reference.items {
@@ -102,7 +102,7 @@ async fn tokens_and_embeddings_equal_the_reference() {
         reference.computed_with
     );
 
-    // All at once, through the queue and in whatever groups it makes.
+    // All at once, through the queue and in the batches that it forms.
     let pool = Pool::start(encoder, 2, PoolLimits::default()).unwrap();
     let embedder = Embedder::new(tokenizer, pool).unwrap();
     let texts = reference

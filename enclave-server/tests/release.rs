@@ -1,4 +1,4 @@
-//! The data key from a simulated KMS behind a parent that is honest, and from ones that are not.
+//! Gets the data key from a simulated KMS through an honest parent, and through dishonest ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use enclave_server::Clock;
 use enclave_server::nsm::SimulatedNsm;
 use enclave_server::nsm::simulated::read_root;
 use enclave_server::parent::{Parent, ParentAddress, Timeouts};
-use enclave_server::release::{KeyArn, PendingKey, ReleaseError, Wanted, release};
+use enclave_server::release::{KeyArn, KeyRequest, PendingKey, ReleaseError, release};
 use kms_simulator::{Enclave, Simulator, create};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -23,7 +23,7 @@ use sha2::{Digest, Sha384};
 use tempfile::TempDir;
 
 const MODEL: [u8; 32] = [4; 32];
-/// Stands for the enclave's program: its hash makes the registers.
+/// Contents of the enclave's program: the hash determines the registers.
 const BINARY: &[u8] = b"a program";
 const PATIENCE: Timeouts = Timeouts {
     stall: Duration::from_millis(300),
@@ -64,7 +64,7 @@ impl Kms {
         self.simulator.arn.parse().unwrap()
     }
 
-    /// The simulated module that this KMS knows the root of.
+    /// A simulated module under a root that this KMS trusts.
     fn nsm(&self, binary: &[u8]) -> SimulatedNsm {
         let root = read_root(&self.folder.path().join("root.seed")).unwrap();
         let hash = Sha384::digest(binary).into();
@@ -88,7 +88,7 @@ impl Kms {
         }
     }
 
-    fn asked(&self) -> usize {
+    fn request_count(&self) -> usize {
         self.seen.lock().unwrap().len()
     }
 }
@@ -98,7 +98,7 @@ fn now() -> UnixMillis {
     UnixMillis(u64::try_from(since.unwrap().as_millis()).unwrap())
 }
 
-/// A parent: path and body in, status and body out.
+/// A parent that answers a path and a body with a status and a body.
 fn parent(answer: impl Fn(&str, &[u8]) -> (u16, Vec<u8>) + Send + 'static) -> Parent {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = ParentAddress::Tcp(listener.local_addr().unwrap());
@@ -130,8 +130,8 @@ fn serve(mut stream: TcpStream, answer: impl Fn(&str, &[u8]) -> (u16, Vec<u8>)) 
     stream.write_all(&body).ok();
 }
 
-/// A parent that hands `Decrypt`'s answer through `edit`.
-fn relaying(
+/// A parent that passes the answer of `Decrypt` through `edit`.
+fn editing_parent(
     kms: &Arc<Kms>,
     edit: impl Fn((u16, Value)) -> (u16, Value) + Send + 'static,
 ) -> Parent {
@@ -157,7 +157,7 @@ fn ask_as(
     model: &str,
 ) -> Result<[u8; 32], ReleaseError> {
     let nsm = kms.nsm(binary);
-    let wanted = Wanted {
+    let wanted = KeyRequest {
         key: &kms.arn(),
         container: "tiny",
         model,
@@ -171,9 +171,9 @@ fn ask_as(
 #[test]
 fn the_attested_enclave_gets_its_key_with_the_context_of_its_configuration() {
     let kms = Kms::new();
-    // As many as there are shapes of envelopes.
+    // Once for each shape of envelopes.
     for _ in 0..3 {
-        let key = ask(&kms, &relaying(&kms, |answer| answer)).unwrap();
+        let key = ask(&kms, &editing_parent(&kms, |answer| answer)).unwrap();
         assert_eq!(key.as_slice(), kms.read("data-key"));
     }
     let seen = kms.seen.lock().unwrap();
@@ -194,7 +194,8 @@ fn the_attested_enclave_gets_its_key_with_the_context_of_its_configuration() {
 fn another_program_or_model_is_denied_by_kms() {
     let kms = Kms::new();
     for (binary, model) in [(b"another".as_slice(), "model"), (BINARY, "other model")] {
-        let error = ask_as(&kms, &relaying(&kms, |answer| answer), binary, model).unwrap_err();
+        let error =
+            ask_as(&kms, &editing_parent(&kms, |answer| answer), binary, model).unwrap_err();
         assert_eq!(error.code(), "KEY_RELEASE_DENIED");
         assert!(
             error
@@ -209,7 +210,7 @@ fn another_program_or_model_is_denied_by_kms() {
 fn each_dishonest_answer_has_its_code() {
     let kms = Kms::new();
     let with = |name: &'static str, value: Value| {
-        relaying(&kms, move |(status, mut answer)| {
+        editing_parent(&kms, move |(status, mut answer)| {
             answer[name] = value.clone();
             (status, answer)
         })
@@ -238,10 +239,13 @@ fn each_dishonest_answer_has_its_code() {
             "PARENT_ANSWER_TOO_LARGE",
         ),
         (
-            relaying(&kms, |_| (200, json!([]))),
+            editing_parent(&kms, |_| (200, json!([]))),
             "KEY_RELEASE_ANSWER_INVALID",
         ),
-        (relaying(&kms, |_| (503, json!([]))), "KEY_RELEASE_DENIED"),
+        (
+            editing_parent(&kms, |_| (503, json!([]))),
+            "KEY_RELEASE_DENIED",
+        ),
         (parent(|_, _| (404, vec![])), "KEY_RELEASE_NO_WRAPPED_KEY"),
         (parent(|_, _| (200, vec![])), "KEY_RELEASE_WRAPPED_KEY"),
         (
@@ -251,17 +255,17 @@ fn each_dishonest_answer_has_its_code() {
     ] {
         assert_eq!(ask(&kms, &parent).unwrap_err().code(), expected);
     }
-    // KMS may send an empty one.
+    // An empty plaintext is accepted, because KMS may send one.
     assert!(ask(&kms, &with("Plaintext", "".into())).is_ok());
 }
 
-/// Nothing in an envelope says who made it: an edited one is refused without a cause, or yields a key that opens nothing.
+/// An envelope is not authenticated: an edited one is refused without a cause, or yields a key that opens nothing.
 #[test]
 fn edited_envelopes_have_one_error_and_one_call_each() {
     let kms = Kms::new();
     let right = kms.read("data-key");
     for (count, at) in (0..480).step_by(48).enumerate() {
-        let parent = relaying(&kms, move |(status, mut answer)| {
+        let parent = editing_parent(&kms, move |(status, mut answer)| {
             let envelope = answer["CiphertextForRecipient"].as_str().unwrap();
             let mut envelope = Base64::decode_vec(envelope).unwrap();
             envelope[at] ^= 1;
@@ -272,7 +276,7 @@ fn edited_envelopes_have_one_error_and_one_call_each() {
             Err(error) => assert_eq!(error.code(), "KEY_RELEASE_REFUSED", "{at}"),
             Ok(key) => assert_ne!(key.as_slice(), right, "{at}"),
         }
-        assert_eq!(kms.asked(), count + 1);
+        assert_eq!(kms.request_count(), count + 1);
     }
 }
 
@@ -288,13 +292,13 @@ fn the_name_of_a_refusal_cannot_write_into_the_log() {
         (json!(7), "answered no name ("),
     ] {
         let answer = json!({ "__type": name });
-        let error = ask(&kms, &relaying(&kms, move |_| (400, answer.clone()))).unwrap_err();
+        let error = ask(&kms, &editing_parent(&kms, move |_| (400, answer.clone()))).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
 
 #[test]
-fn a_parent_that_stalls_or_is_not_there_is_named_in_time() {
+fn a_parent_that_stalls_or_is_unreachable_is_reported_in_time() {
     let kms = Kms::new();
     let stalling = parent(|_, _| {
         std::thread::sleep(Duration::from_secs(2));
@@ -303,7 +307,7 @@ fn a_parent_that_stalls_or_is_not_there_is_named_in_time() {
     assert_eq!(ask(&kms, &stalling).unwrap_err().code(), "PARENT_STALLED");
     let address: ParentAddress = "unix:/nonexistent/parent.sock".parse().unwrap();
     let nsm = kms.nsm(BINARY);
-    let wanted = Wanted {
+    let wanted = KeyRequest {
         key: &kms.arn(),
         container: "tiny",
         model: "model",
@@ -317,7 +321,7 @@ fn a_parent_that_stalls_or_is_not_there_is_named_in_time() {
 }
 
 #[test]
-fn a_parent_that_listens_late_is_waited_for() {
+fn the_enclave_waits_for_a_parent_that_listens_late() {
     let kms = Kms::new();
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("parent.sock");

@@ -1,4 +1,4 @@
-//! A model out of a sealed container that a parent serves: the same as out of its folder, or refused by name.
+//! A model from a sealed container of a parent equals the one from its folder, or is refused with a code.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +21,7 @@ const PATIENCE: Timeouts = Timeouts {
 
 type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// What a model consists of, with weights of three chunks.
+/// Files of a model, with weights of three chunks.
 fn files() -> Files {
     let count = 600_000;
     let header = format!(
@@ -78,7 +78,7 @@ fn good() -> Vec<u8> {
     seal(&files(), manifest(&files()))
 }
 
-/// Serves requests one after the other: number of the request, first byte that it asks for, and where to answer.
+/// Serves requests one after the other. `answer` gets the number of the request, its first byte, and the stream.
 fn parent(answer: impl Fn(usize, usize, TcpStream) + Send + 'static) -> (Parent, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = ParentAddress::Tcp(listener.local_addr().unwrap());
@@ -120,8 +120,8 @@ fn head(from: usize, length: usize, etag: &str) -> String {
     )
 }
 
-/// Serves `container` as it should be.
-fn serving(container: Vec<u8>) -> Parent {
+/// An honest parent that serves `container`.
+fn honest_parent(container: Vec<u8>) -> Parent {
     let answer = move |_, from: usize, mut stream: TcpStream| {
         stream
             .write_all(head(from, container.len(), "v").as_bytes())
@@ -167,7 +167,7 @@ fn folder_and_container_give_the_same_model() {
     let plain = Model::load_from(Folder::new(folder.path(), &pins), &pins, |_, _| ())
         .unwrap()
         .model;
-    let (sealed, max_tokens, times) = load(&serving(good()), &pins, &KEY).unwrap();
+    let (sealed, max_tokens, times) = load(&honest_parent(good()), &pins, &KEY).unwrap();
     assert_eq!(
         (max_tokens, sealed.max_tokens, plain.max_tokens),
         (99, 99, 99)
@@ -178,7 +178,7 @@ fn folder_and_container_give_the_same_model() {
     assert!(times.decrypt > Duration::ZERO && times.total >= times.tokenizer);
 }
 
-/// Each connection brings a chunk and a half, or little more than the header.
+/// Each connection delivers a chunk and a half, or little more than the header.
 #[test]
 fn a_broken_connection_is_resumed_at_the_next_chunk() {
     for each in [(3 << 20) / 2, 1_100_000] {
@@ -201,7 +201,7 @@ fn a_broken_connection_is_resumed_at_the_next_chunk() {
 }
 
 #[test]
-fn no_progress_is_given_up_after_some_attempts() {
+fn a_fetch_without_progress_fails_after_five_attempts() {
     let (parent, count) = parent(|_, _, stream| drop(stream));
     assert_eq!(code(&parent), "PARENT_BROKEN");
     assert_eq!(count.load(Ordering::Relaxed), 5);
@@ -220,7 +220,7 @@ fn a_swapped_container_is_refused_in_the_middle() {
     });
     assert_eq!(code(&parent), "MODEL_CHANGED");
     let container = good();
-    // What RFC 9110 asks of an honest server whose container was replaced.
+    // The answer that RFC 9110 requires from an honest server whose container was replaced.
     let (parent, _) = self::parent(move |number, from, mut stream| {
         let whole = format!(
             "HTTP/1.1 200 OK\r\ncontent-length: {}\r\netag: \"w\"\r\n\r\n",
@@ -238,7 +238,7 @@ fn a_swapped_container_is_refused_in_the_middle() {
 }
 
 #[test]
-fn each_lie_has_its_code() {
+fn each_false_statement_has_its_code() {
     let length = good().len();
     let (_, start) = Header::read(&good()).unwrap();
     let saying = |head: String| {
@@ -252,7 +252,7 @@ fn each_lie_has_its_code() {
     let with = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut bad = good();
         change(&mut bad);
-        serving(bad)
+        honest_parent(bad)
     };
     let other_files = || {
         let mut other = files();
@@ -265,7 +265,7 @@ fn each_lie_has_its_code() {
         seal(&other, manifest(&files()))
     };
     for (what, parent, expected) in [
-        ("genuine", serving(good()), "accepted"),
+        ("genuine", honest_parent(good()), "accepted"),
         ("another length", with(&|bad| bad.push(0)), "MODEL_LENGTH"),
         (
             "a shorter one",
@@ -319,12 +319,12 @@ fn each_lie_has_its_code() {
         ),
         (
             "other files under the right key",
-            serving(seal(&other_files(), manifest(&other_files()))),
+            honest_parent(seal(&other_files(), manifest(&other_files()))),
             "MODEL_SET_NOT_PINNED",
         ),
         (
             "other contents under pinned names",
-            serving(lying()),
+            honest_parent(lying()),
             "MODEL_FILE_DIGEST",
         ),
     ] {
@@ -336,14 +336,14 @@ fn each_lie_has_its_code() {
             .ok();
     });
     assert_eq!(code(&unknown), "MODEL_UNKNOWN");
-    let error = load(&serving(good()), &manifest(&files()), &[8; 32])
+    let error = load(&honest_parent(good()), &manifest(&files()), &[8; 32])
         .err()
         .unwrap();
     assert_eq!(error.code(), "CONTAINER_WRONG_KEY");
 }
 
 #[test]
-fn a_host_that_stalls_or_trickles_is_named() {
+fn a_host_that_stalls_or_sends_slowly_is_reported() {
     let container = good();
     let (stalling, _) = parent(move |_, from, mut stream| {
         stream

@@ -1,4 +1,4 @@
-//! The whole server under load for a long time: eight sealed clients in a closed loop, and what it keeps of memory.
+//! Memory of the whole server under load for a long time: eight sealed clients in a closed loop.
 //!
 //! For longer: `CLEARSEAL_SOAK_SECONDS=600 cargo test --release -p enclave-server --test soak -- --nocapture`.
 //! `CLEARSEAL_SOAK_SERVER` names another binary than the one just built, a static one for example.
@@ -12,8 +12,6 @@
 #[path = "service/common.rs"]
 mod common;
 mod process;
-#[path = "../../crates/engine/tests/texts/mod.rs"]
-mod texts;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -27,10 +25,10 @@ use serde_json::json;
 
 const CLIENTS: usize = 8;
 
-/// Seconds of a run whose length nobody asked for: long enough for every text to come by, and for nothing slow.
+/// Default length of a run in seconds: long enough to send every text once.
 const SECONDS: u64 = 20;
 
-/// Mebibytes the second half of the run may add: what the allocator keeps goes up and down by about as much.
+/// Most mebibytes that the second half of the run may add. The memory that the allocator keeps varies by about as much.
 const MAY_GROW: f64 = 16.0;
 
 /// Embeds a text, sealed, and checks the receipt.
@@ -43,7 +41,7 @@ fn embed(client: &mut Client, attested: &VerifiedAttestation, text: &str) {
     assert_eq!(answer.response.status, 200, "{text:?}");
 }
 
-/// Least squares through (minutes, MiB).
+/// Slope of the least-squares line through (minutes, MiB).
 fn slope(samples: &[(f64, f64)]) -> f64 {
     let count = samples.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| samples.iter().map(of).sum::<f64>() / count;
@@ -58,11 +56,11 @@ fn memory_stays_flat() {
         std::env::var("CLEARSEAL_SOAK_SECONDS").map_or(SECONDS, |text| text.parse().unwrap());
     let end = Duration::from_secs(seconds);
     let server = Server::start();
-    // It answers once the model is loaded.
+    // The server answers once the model is loaded.
     Client::connect(&server).attest();
     println!("ready: {:.1} MiB at most", server.memory("VmHWM:"));
-    // What the server does not embed: an empty input is refused in OpenAI's shape.
-    let texts: Vec<String> = texts::texts(1000)
+    // An empty input is refused in OpenAI's format.
+    let texts: Vec<String> = fixtures::texts::texts(1000)
         .into_iter()
         .filter(|text| !text.is_empty())
         .collect();

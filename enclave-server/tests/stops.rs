@@ -1,6 +1,6 @@
-//! The two real programs under two clients, stopped in either order: every receipt that a client holds is in the host's log.
+//! Stops both programs in either order under two clients: every receipt of a client is in the host's log.
 //!
-//! Needs the model, as every test that starts the real enclave, and host-proxy in the same folder: `cargo build -p host-proxy`.
+//! Needs the model, like every test that starts the real enclave, and host-proxy in the same folder: `cargo build -p host-proxy`.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,7 +35,7 @@ const MODEL: &str = "all-MiniLM-L6-v2";
 /// Receipts that the clients hold before a stop begins.
 const BEFORE_STOP: usize = 6;
 
-/// A program that ends with its owner.
+/// A program that is stopped when this is dropped.
 struct Program(Child);
 
 impl Program {
@@ -47,18 +47,18 @@ impl Program {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut said = String::new();
+        let mut log_text = String::new();
         loop {
             let Some(Ok(line)) = lines.next() else {
-                panic!("it ended early: {said}")
+                panic!("it ended early: {log_text}")
             };
             if words.iter().all(|word| line.contains(word)) {
                 break;
             }
-            said.push_str(&line);
-            said.push('\n');
+            log_text.push_str(&line);
+            log_text.push('\n');
         }
-        // Its pipe must not fill up.
+        // Drains the pipe, which must not fill up.
         std::thread::spawn(move || lines.for_each(drop));
         Self(child)
     }
@@ -68,7 +68,7 @@ impl Program {
         assert!(kill.unwrap().success());
     }
 
-    /// Ends it in order, where it has not ended yet.
+    /// Stops it with SIGTERM, if it still runs.
     fn end(&mut self) {
         if self.0.try_wait().unwrap().is_none() {
             self.terminate();
@@ -128,7 +128,7 @@ impl Pair {
     }
 }
 
-/// Embeds one text after the other until the service is gone. Returns the hashes of the receipts that it got.
+/// Embeds one text after the other until the service stops. Returns the hashes of its receipts.
 fn work(address: &str, attested: &VerifiedAttestation, total: &AtomicUsize) -> Vec<Hash> {
     let mut receipts = Vec::new();
     let mut client = None;
@@ -145,7 +145,7 @@ fn work(address: &str, attested: &VerifiedAttestation, total: &AtomicUsize) -> V
             continue;
         };
         if status != 200 {
-            // The enclave is gone, and the proxy says so.
+            // The enclave has stopped, and the proxy reports it.
             return receipts;
         }
         let answer = pending.finish(&answer, now()).unwrap();
@@ -155,8 +155,8 @@ fn work(address: &str, attested: &VerifiedAttestation, total: &AtomicUsize) -> V
     }
 }
 
-/// Lets two clients work, stops both programs as `stop` says, and looks every receipt up in the log.
-fn stopped(name: &str, stop: impl FnOnce(&mut Pair)) {
+/// Runs two clients, stops both programs with `stop`, and looks up every receipt in the log.
+fn assert_no_receipt_is_lost(name: &str, stop: impl FnOnce(&mut Pair)) {
     let folder = tempfile::tempdir().unwrap();
     let mut pair = Pair::start(folder.path());
     let attested = Client::try_connect(&pair.address).unwrap().attest();
@@ -168,7 +168,7 @@ fn stopped(name: &str, stop: impl FnOnce(&mut Pair)) {
             std::thread::sleep(Duration::from_millis(1));
         }
         stop(&mut pair);
-        // Clients of a proxy that runs on learn from its answers that the enclave is gone.
+        // Clients of a proxy that still runs learn from its answers that the enclave has stopped.
         clients
             .into_iter()
             .flat_map(|client| client.join().unwrap())
@@ -202,16 +202,16 @@ fn stopped(name: &str, stop: impl FnOnce(&mut Pair)) {
 }
 
 #[test]
-fn no_receipt_is_lost_where_the_enclave_stops_first() {
-    stopped("enclave first", |pair| {
+fn no_receipt_is_lost_when_the_enclave_stops_first() {
+    assert_no_receipt_is_lost("enclave first", |pair| {
         pair.enclave.terminate();
         pair.enclave.wait();
     });
 }
 
 #[test]
-fn no_receipt_is_lost_where_the_proxy_stops_first() {
-    stopped("proxy first", |pair| {
+fn no_receipt_is_lost_when_the_proxy_stops_first() {
+    assert_no_receipt_is_lost("proxy first", |pair| {
         pair.proxy.terminate();
         pair.proxy.wait();
         pair.enclave.terminate();
@@ -220,9 +220,9 @@ fn no_receipt_is_lost_where_the_proxy_stops_first() {
 }
 
 #[test]
-fn no_receipt_is_lost_where_both_stop_at_once() {
+fn no_receipt_is_lost_when_both_stop_at_once() {
     for enclave_first in [true, false] {
-        stopped("both at once", |pair| {
+        assert_no_receipt_is_lost("both at once", |pair| {
             let both = [&pair.enclave, &pair.proxy];
             let [first, second] = match enclave_first {
                 true => both,

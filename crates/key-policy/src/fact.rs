@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// A truth value in which *maybe* stands for missing facts.
+/// A truth value, *maybe* where facts are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Truth {
     /// It does not hold.

@@ -1,9 +1,9 @@
-//! `GET /v1/counters`, inside the seal: how much this enclave has answered, in its own word.
+//! `GET /v1/counters`, a private endpoint: how many requests this enclave has answered.
 //!
-//! Plain metrics cross the host, which can invent them. What is in a sealed answer is from the attested enclave. Anybody may ask,
-//! so nothing here tells of one request. Powers of two alone do not ensure that: a caller could send requests of its own until
-//! a counter is one below a power, and then see the moment of the next request, and whether it was refused. So a power of two is
-//! shown once the count has reached a secret number between it and the next power, another one for each counter and power.
+//! Plaintext metrics pass through the host, which can invent them. A sealed answer comes from the attested enclave. Anyone may ask,
+//! so the counters must not reveal a single request. Powers of two alone do not ensure that: a caller could send requests until a
+//! counter is one below a power, and then see when the next request comes, and whether it is refused. So a power of two is shown
+//! only once the count has reached a secret number between it and the next power, a different one for each counter and power.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use axum::middleware::Next;
 use axum::response::Response;
 use serde::Serialize;
 
-/// In the extensions of a response: the model ran for it, so it gets a receipt.
+/// Extension of a response for which the model ran, and which gets a receipt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inference;
 
-/// Requests inside the seal since the start, by how they ended. Clones count together.
+/// Private requests since the start, by outcome. Clones share their counts.
 #[derive(Clone, Default)]
 pub struct Counters(Arc<Counts>);
 
@@ -31,14 +31,14 @@ struct Counts {
     failed: Count,
 }
 
-/// A count, and the key of the secret numbers at which what is shown of it moves.
+/// A count, and the key of the secret thresholds at which its shown value changes.
 #[derive(Default)]
 struct Count {
     exact: AtomicU64,
     thresholds: RandomState,
 }
 
-/// Least that is shown, apart from 0. Below, a single request would be too likely to be the one that moves a counter.
+/// Least value shown, apart from 0. For smaller values it would be too likely that a given request changes the counter.
 const LEAST: u64 = 64;
 
 impl Count {
@@ -46,12 +46,12 @@ impl Count {
         self.exact.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A power of two that the count has reached, or 0.
+    /// The shown value: a power of two that the count has reached, or 0.
     fn at_least(&self) -> u64 {
-        self.shown_of(self.exact.load(Ordering::Relaxed))
+        self.shown_value(self.exact.load(Ordering::Relaxed))
     }
 
-    fn shown_of(&self, count: u64) -> u64 {
+    fn shown_value(&self, count: u64) -> u64 {
         let Some(power) = count.checked_ilog2().map(|power| 1 << power) else {
             return 0;
         };
@@ -63,7 +63,7 @@ impl Count {
         }
     }
 
-    /// From `power` to below twice of it, each as likely.
+    /// A number from `power` to below twice that, each with the same probability.
     fn threshold(&self, power: u64) -> u64 {
         power + self.thresholds.hash_one(power) % power
     }
@@ -84,7 +84,7 @@ impl Counters {
     }
 }
 
-/// Counts every request, whatever answers it.
+/// Counts every private request, also those that a layer answers.
 pub(super) async fn observe(
     State(counters): State<Counters>,
     request: Request,
@@ -113,7 +113,7 @@ struct AtLeast {
     computed: u64,
     /// Requests that were answered, inferences included.
     answered: u64,
-    /// Requests that were refused for what they asked, or for want of room.
+    /// Requests that were refused because of their content, or because memory or queue were full.
     refused: u64,
     /// Requests that failed in the enclave.
     failed: u64,
@@ -137,21 +137,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_was_reached_and_is_not_far_below() {
+    fn a_shown_value_was_reached_and_is_not_far_below() {
         let count = Count::default();
         let mut last = 0;
         for exact in 0..5_000 {
-            let shown = count.shown_of(exact);
+            let shown = count.shown_value(exact);
             assert!(shown <= exact && shown >= last, "{exact}: {shown}");
             assert!(exact < 128 || shown > exact / 4, "{exact}: {shown}");
             assert!(shown == 0 || shown.is_power_of_two() && shown >= LEAST);
             last = shown;
         }
-        assert_eq!(count.shown_of(u64::MAX).count_ones(), 1);
+        assert_eq!(count.shown_value(u64::MAX).count_ones(), 1);
     }
 
     #[test]
-    fn no_one_knows_at_which_request_a_counter_moves() {
+    fn the_request_at_which_a_counter_changes_is_secret() {
         let moves = |power: u64| {
             let found: std::collections::BTreeSet<_> =
                 (0..64).map(|_| Count::default().threshold(power)).collect();

@@ -1,4 +1,4 @@
-//! `POST /v1/embeddings`, in OpenAI's shape.
+//! `POST /v1/embeddings`, in OpenAI's format.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{Extensions, header};
 use axum::response::{IntoResponse, Response};
 use base64ct::{Base64, Encoding};
+use engine::{Embeddings, Inputs, Overlong, normalise};
 use protocol::inner::MAX_RESPONSE;
 use protocol::items;
 use protocol::vectors::Vectors;
@@ -21,7 +22,6 @@ use super::error::ApiError;
 use super::offload::offload;
 use super::request::{EmbeddingsRequest, Format};
 use super::state::InnerState;
-use engine::{Embeddings, Inputs, Overlong, normalise};
 
 pub(super) async fn embeddings(
     State(state): State<Arc<InnerState>>,
@@ -47,13 +47,13 @@ pub(super) async fn embeddings(
         }
     };
     let bytes = answer_size(&inputs, dimension, request.format)?;
-    // Before anything is computed: an answer that there is no room for would be computed for nothing.
+    // Reserved before computing, so that no answer is computed for which there is no memory.
     let room = state.answers.reserve(bytes * ANSWER_COPIES).await?;
     let overlong = match request.truncate {
         true => Overlong::Cut,
         false => Overlong::Refuse,
     };
-    // Before the inputs are given away; a request that did not come through the seal has no salt, and gets no tree.
+    // Made before the engine takes the inputs. A request that was not sealed has no salt, and gets no tree.
     let salt = extensions.get::<Salt>();
     let commitments = salt.map(|salt| Commitments::to(&inputs, salt));
     let embeddings = state.embedder.embed(inputs, overlong).await?;
@@ -61,13 +61,13 @@ pub(super) async fn embeddings(
         let embeddings = truncate_rows(embeddings, dimension);
         let root = commitments.map(|commitments| commitments.root(&embeddings));
         let content = match request.format {
-            Format::Tensors => tensors(root, embeddings),
+            Format::Tensors => encode_tensors(root, embeddings),
             Format::Float | Format::Base64 => {
                 let remarks = Remarks {
                     items: root.as_ref().map(items::root_text),
                     ignored: &request.ignored.0,
                 };
-                json(&state.model_id, &embeddings, remarks, request.format, bytes)
+                encode_json(&state.model_id, &embeddings, remarks, request.format, bytes)
             }
         };
         respond(request.format, content)
@@ -76,8 +76,8 @@ pub(super) async fn embeddings(
     Ok(response)
 }
 
-/// Refuses token ids that do not name their tokenizer. Clients that count tokens send those of OpenAI's tokenizers, most of which
-/// are ids here too, of other words: the vectors would mean nothing, and nothing would show it.
+/// Refuses token ids without the name of their tokenizer. Clients that count tokens send ids of OpenAI's tokenizers. Most of these
+/// are valid ids of other words here, so the vectors would be meaningless without any error.
 fn check_tokenizer(state: &InnerState, named: Option<&str>) -> Result<(), ApiError> {
     if named.is_some_and(|name| state.check_model(name).is_ok()) {
         return Ok(());
@@ -93,22 +93,22 @@ fn check_tokenizer(state: &InnerState, named: Option<&str>) -> Result<(), ApiErr
     .param("input"))
 }
 
-/// An answer is there as numbers, as JSON, padded and sealed.
+/// An answer is in memory as numbers, as JSON, padded, and sealed.
 const ANSWER_COPIES: usize = 4;
 
-/// Longest that the answer can get, in bytes. Refuses before any inference what could not be sealed after it.
+/// Upper bound on the size of the answer in bytes. Refuses, before any inference, answers that are too large to be sealed.
 fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usize, ApiError> {
     let count = match inputs {
         Inputs::Texts(texts) => texts.len(),
         Inputs::Pieces(lists) => lists.len(),
     };
     let row = match format {
-        // "-1.2345678e-10," is the longest that a component of a unit vector gets.
+        // "-1.2345678e-10," is the longest form of a component of a unit vector.
         Format::Float => dimension * 15,
         Format::Base64 => (dimension * 4).div_ceil(3) * 4,
         Format::Tensors => Vectors::size(dimension).0,
     };
-    // Around a row, and around all of them.
+    // 128 bytes around each row, and AROUND_ROWS around all rows.
     let most = (MAX_RESPONSE - AROUND_ROWS) / (row + 128);
     if count > most {
         let message = format!(
@@ -119,10 +119,10 @@ fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usiz
     Ok(count * (row + 128))
 }
 
-/// Longest that an answer's own members get, with the model's name and those of ignored members, in bytes.
+/// Upper bound on the other members of an answer in bytes, including the names of the model and of ignored members.
 const AROUND_ROWS: usize = 16 * 1024;
 
-/// Keeps the first `dimension` components of each row, and makes it unit length again.
+/// Keeps the first `dimension` components of each row, and normalises them again.
 fn truncate_rows(mut embeddings: Embeddings, dimension: usize) -> Embeddings {
     let full = embeddings.dimension;
     if dimension < full {
@@ -160,7 +160,7 @@ fn respond(format: Format, content: Option<Vec<u8>>) -> Result<Response, ApiErro
     Ok(response)
 }
 
-fn tensors(items: Option<[u8; 32]>, mut embeddings: Embeddings) -> Option<Vec<u8>> {
+fn encode_tensors(items: Option<[u8; 32]>, mut embeddings: Embeddings) -> Option<Vec<u8>> {
     let each = embeddings.items.iter();
     let mut vectors = Vectors {
         items,
@@ -177,13 +177,13 @@ fn tensors(items: Option<[u8; 32]>, mut embeddings: Embeddings) -> Option<Vec<u8
     encoded
 }
 
-/// `most` is the longest that the answer can get, in bytes: a buffer that grew would leave copies behind.
-fn json(
+/// `max_size` is an upper bound in bytes: a buffer that grows would leave copies in freed memory.
+fn encode_json(
     model: &str,
     embeddings: &Embeddings,
     clearseal: Remarks<'_>,
     format: Format,
-    most: usize,
+    max_size: usize,
 ) -> Option<Vec<u8>> {
     let prompt_tokens = embeddings.items.iter().map(|item| item.tokens).sum();
     let data = Data { embeddings, format };
@@ -197,7 +197,7 @@ fn json(
             total_tokens: prompt_tokens,
         },
     };
-    let mut json = Vec::with_capacity(most + AROUND_ROWS);
+    let mut json = Vec::with_capacity(max_size + AROUND_ROWS);
     match serde_json::to_writer(&mut json, &body) {
         Ok(()) => Some(json),
         Err(_) => {
@@ -208,7 +208,7 @@ fn json(
 }
 
 /// Vectors, in the order of their inputs.
-// `clearseal` is first: with it the content of an answer begins as `items::MARKER` says.
+// `clearseal` is first, so that the content of an answer begins with `items::MARKER`.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "Embeddings"))]
 #[derive(Serialize)]
@@ -218,24 +218,24 @@ pub(super) struct Body<'a> {
     object: &'static str,
     #[cfg_attr(test, schemars(with = "Vec<Datum<'a>>"))]
     data: Data<'a>,
-    /// The model's first name, however the request named it.
+    /// The model's first name, also where the request used another.
     model: &'a str,
     usage: Usage,
 }
 
-/// What OpenAI's shape has no place for, about the whole request.
+/// Extensions to OpenAI's format, about the whole request.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 struct Remarks<'a> {
     /// Root of the tree over the items, which the receipt commits to.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<String>,
-    /// Names of members of the request that mean nothing here.
+    /// Names of members of the request that have no effect here.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     ignored: &'a [String],
 }
 
-/// Tokens that the model read.
+/// Number of tokens that the model read.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 struct Usage {
@@ -245,7 +245,7 @@ struct Usage {
     total_tokens: usize,
 }
 
-/// Writes rows straight from the engine's memory.
+/// Writes rows directly from the engine's memory.
 struct Data<'a> {
     embeddings: &'a Embeddings,
     format: Format,
@@ -261,7 +261,7 @@ impl Serialize for Data<'_> {
         for (index, (row, item)) in rows.zip(&self.embeddings.items).enumerate() {
             let encoded = match self.format {
                 Format::Float | Format::Tensors => None,
-                Format::Base64 => Some(base64(row)),
+                Format::Base64 => Some(encode_base64(row)),
             };
             list.serialize_element(&Datum {
                 object: "embedding",
@@ -293,14 +293,14 @@ struct Datum<'a> {
     clearseal: Extension,
 }
 
-/// What OpenAI's shape has no place for, about one item.
+/// Extensions to OpenAI's format, about one item.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "ItemRemarks"))]
 #[derive(Serialize)]
 struct Extension {
     /// Tokens of the input that the model read.
     tokens: usize,
-    /// Whether there were more, which it did not read.
+    /// Whether there were more tokens, which the model did not read.
     truncated: bool,
 }
 
@@ -316,7 +316,7 @@ enum Vector<'a> {
 }
 
 /// Little-endian float32, as OpenAI does.
-fn base64(row: &[f32]) -> Zeroizing<String> {
+fn encode_base64(row: &[f32]) -> Zeroizing<String> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(size_of_val(row)));
     bytes.extend(row.iter().flat_map(|value| value.to_le_bytes()));
     Zeroizing::new(Base64::encode_string(&bytes))
@@ -328,9 +328,9 @@ mod tests {
     use engine::Item as EmbeddedItem;
 
     #[test]
-    fn answers_that_cannot_be_sealed_are_refused_first() {
+    fn answers_that_are_too_large_to_be_sealed_are_refused_first() {
         let inputs = |count| Inputs::Texts(vec!["x".to_owned(); count]);
-        // As many as OpenAI takes, of what this model gives.
+        // 2,048 is OpenAI's limit, 384 this model's dimension.
         assert!(answer_size(&inputs(2048), 384, Format::Float).is_ok());
         assert!(answer_size(&inputs(2048), 1536, Format::Float).is_err());
         assert!(answer_size(&inputs(2048), 1024, Format::Base64).is_ok());
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn shortened_rows_are_unit_length_prefixes() {
+    fn truncated_rows_are_unit_length_prefixes() {
         let item = EmbeddedItem {
             tokens: 3,
             truncated: false,
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn base64_is_little_endian_float32() {
         assert_eq!(
-            Base64::decode_vec(&base64(&[1.0, -2.5])).unwrap(),
+            Base64::decode_vec(&encode_base64(&[1.0, -2.5])).unwrap(),
             [0, 0, 0x80, 0x3f, 0, 0, 0x20, 0xc0]
         );
     }

@@ -1,4 +1,4 @@
-//! How the content of a private request may be written: as it is, in UTF-8.
+//! Accepted encodings of a private request's content: UTF-8, not compressed.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::error::ApiError;
 
-/// Refuses content that is compressed or in another character set, which would be read as something else.
-pub(super) async fn check(request: Request, next: Next) -> Response {
+/// Refuses content that is compressed or in another character set, because it would be misread.
+pub(super) async fn check_encoding(request: Request, next: Next) -> Response {
     let headers = request.headers();
     if !is_identity(headers) {
         let error = ApiError::new(
@@ -37,7 +37,7 @@ fn refuse(error: ApiError, name: HeaderName, accepted: &'static str) -> Response
     response
 }
 
-/// Whether every coding is `identity` (RFC 9110 §8.4: names without case, in a list).
+/// Whether every coding is `identity` (RFC 9110 §8.4: a list of case-insensitive names).
 fn is_identity(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::CONTENT_ENCODING).into_iter();
     let mut codings = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
@@ -47,7 +47,8 @@ fn is_identity(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether a parameter `charset` is UTF-8 or its part ASCII (RFC 9110 §8.3.1: names and values without case, quoted or not).
+/// Whether the parameter `charset`, if present, is UTF-8 or its subset ASCII (RFC 9110 §8.3.1: case-insensitive names and values,
+/// quoted or not).
 fn is_utf8(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::CONTENT_TYPE).into_iter();
     let mut parameters = values.flat_map(|value| {
@@ -72,7 +73,7 @@ fn is_utf8(headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
-    fn of(name: &'static str, values: &[&'static str]) -> HeaderMap {
+    fn headers(name: &'static str, values: &[&'static str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(name, HeaderValue::from_static(value));
@@ -81,9 +82,9 @@ mod tests {
     }
 
     #[test]
-    fn content_is_taken_as_it_is() {
+    fn only_identity_codings_are_accepted() {
         for accepted in [&[][..], &[""], &["identity"], &["Identity, identity"]] {
-            assert!(is_identity(&of("content-encoding", accepted)));
+            assert!(is_identity(&headers("content-encoding", accepted)));
         }
         for refused in [
             &["gzip"][..],
@@ -94,12 +95,12 @@ mod tests {
             &["zstd"],
             &["aws-chunked"],
         ] {
-            assert!(!is_identity(&of("content-encoding", refused)));
+            assert!(!is_identity(&headers("content-encoding", refused)));
         }
     }
 
     #[test]
-    fn text_is_utf8() {
+    fn only_utf8_and_ascii_are_accepted() {
         for accepted in [
             &[][..],
             &["application/json"],
@@ -111,7 +112,7 @@ mod tests {
             &["application/x-www-form-urlencoded"],
             &["application/json; profile=\"charset\""],
         ] {
-            assert!(is_utf8(&of("content-type", accepted)), "{accepted:?}");
+            assert!(is_utf8(&headers("content-type", accepted)), "{accepted:?}");
         }
         for refused in [
             "application/json; charset=utf-16",
@@ -119,7 +120,7 @@ mod tests {
             "text/plain; CHARSET=iso-8859-1",
             "application/json; charset=",
         ] {
-            assert!(!is_utf8(&of("content-type", &[refused])), "{refused}");
+            assert!(!is_utf8(&headers("content-type", &[refused])), "{refused}");
         }
     }
 }

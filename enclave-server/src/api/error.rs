@@ -1,15 +1,15 @@
-//! Errors inside the seal, in OpenAI's shape, so that its clients show them.
+//! Sealed errors, in OpenAI's format, so that its clients show them.
+
+use std::fmt::Display;
 
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use engine::{EmbedError, PoolError, TokenizerError};
 use error_codes::Coded;
 use serde::Serialize;
-use std::fmt::Display;
 
-use engine::{EmbedError, PoolError, TokenizerError};
-
-/// One error. The message says what happened and what to do, and quotes nothing of the request.
+/// A sealed error. The message states what happened and what to do, and quotes nothing of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     /// HTTP status.
@@ -20,7 +20,7 @@ pub struct ApiError {
     pub message: String,
     /// Member of the request that is to blame.
     pub param: Option<&'static str>,
-    /// Seconds after which to try again.
+    /// Seconds after which to retry.
     pub retry_after: Option<u64>,
 }
 
@@ -36,12 +36,12 @@ impl ApiError {
         }
     }
 
-    /// A request that cannot be answered as it is.
+    /// An error of status 400.
     pub fn bad_request(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// An error of another part: what happened, then what to do.
+    /// An error with the message and the remedy of `error`.
     pub fn from_coded(
         status: StatusCode,
         error: &(impl Coded + Display),
@@ -57,7 +57,7 @@ impl ApiError {
         self
     }
 
-    /// Says when to try again.
+    /// States when to retry.
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
@@ -65,7 +65,7 @@ impl ApiError {
     }
 }
 
-/// A refusal, in OpenAI's shape.
+/// A refusal, in OpenAI's format.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "Refusal"))]
 #[derive(Serialize)]
@@ -73,7 +73,7 @@ pub(super) struct Body {
     error: Error,
 }
 
-/// What happened, and what to do.
+/// The error and its remedy.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 struct Error {

@@ -212,7 +212,7 @@ fn replay_error(replay: Replay) -> ApiError {
         Replay::Full => ApiError::new(
             StatusCode::TOO_MANY_REQUESTS,
             "REPLAY_WINDOW_FULL",
-            "more requests are coming than can be told from replays; try again later",
+            "more requests are coming than the replay window can hold; try again later",
         )
         .retry_after(30),
     }

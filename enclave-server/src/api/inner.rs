@@ -18,7 +18,7 @@ use super::error::ApiError;
 use super::state::InnerState;
 use super::{counters, encoding};
 
-/// The private router. Errors are in OpenAI's shape.
+/// The private router. Errors are in OpenAI's format.
 pub fn router(state: Arc<InnerState>) -> Router {
     Router::new()
         .route("/v1/embeddings", post(embeddings))
@@ -74,7 +74,7 @@ fn add_layers(router: Router, state: Arc<InnerState>) -> Router {
     router
         // The outer endpoints have limited the sealed request before it reached this router.
         .layer(DefaultBodyLimit::disable())
-        .layer(middleware::from_fn(encoding::check))
+        .layer(middleware::from_fn(encoding::check_encoding))
         .layer(CatchPanicLayer::custom(answer_panic))
         .layer(middleware::from_fn_with_state(state, counters::observe))
 }
@@ -112,7 +112,7 @@ pub(super) struct List<'a> {
     data: [Model<'a>; 1],
 }
 
-/// The model, in OpenAI's shape.
+/// The model, in OpenAI's format.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(super) struct Model<'a> {
@@ -120,23 +120,23 @@ pub(super) struct Model<'a> {
     id: &'a str,
     #[cfg_attr(test, schemars(extend("const" = "model")))]
     object: &'static str,
-    /// Always 0: a moment would say nothing of a pinned model.
+    /// Always 0, because a pinned model has no meaningful time of creation.
     created: u64,
     owned_by: &'static str,
     clearseal: Properties<'a>,
 }
 
-/// What OpenAI's shape has no place for.
+/// Extensions to OpenAI's format.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 struct Properties<'a> {
     /// Components of a vector.
     dimension: usize,
-    /// Tokens of a text that the model reads.
+    /// Most tokens of a text that the model reads.
     max_tokens: usize,
-    /// The implementation that runs.
+    /// The engine in use.
     engine: &'static str,
-    /// Other names by which requests may call it.
+    /// Other names that requests may use.
     aliases: &'a [String],
 }
 

@@ -1,16 +1,15 @@
-//! `input` of an embeddings request, read as a stream: bounded while it is read, and never kept in another form than its own.
+//! The member `input` of an embeddings request: read as a stream, bounded while it is read, and stored only in its final form.
 
 use std::fmt;
 
+use attestation::{JsonInteger, integer_from_f64};
+use engine::Inputs;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use attestation::{JsonInteger, integer_from_f64};
-use engine::Inputs;
-
 use super::error::ApiError;
 
-/// A string, a list of strings, tokens, or a list of those.
+/// A string, a list of strings, token ids, or a list of lists of token ids.
 pub(super) enum Input {
     Text(String),
     Texts(Vec<String>),
@@ -19,6 +18,7 @@ pub(super) enum Input {
 }
 
 impl Input {
+    /// Converts to the engine's inputs; refuses empty items.
     pub(super) fn into_inputs(self) -> Result<Inputs, ApiError> {
         let inputs = match self {
             Self::Text(text) => Inputs::Texts(vec![text]),
@@ -62,11 +62,11 @@ impl<'de> Deserialize<'de> for Input {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Input, A::Error> {
-                // The first item decides; a list of mixed kinds is refused by the type of the rest.
+                // The first item determines the type; the type of the rest refuses a mixed list.
                 match items.next_element::<Item>()? {
                     None => Ok(Input::Texts(Vec::new())),
                     Some(Item::Text(first)) => {
-                        let all = bounded(first, items, MAX_INPUTS, |text: String| text);
+                        let all = collect_bounded(first, items, MAX_INPUTS, |text: String| text);
                         all.map(Input::Texts)
                     }
                     Some(Item::Piece(first)) => read_tokens(first, items).map(Input::Pieces),
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for Input {
     }
 }
 
-/// The first item of a list. Serde's own untagged enums keep every number in 32 bytes until they know; this one reads once.
+/// The first item of a list. Serde's untagged enums buffer every number in 32 bytes; this reads each item once.
 enum Item {
     Text(String),
     Piece(u32),
@@ -119,7 +119,7 @@ impl<'de> Deserialize<'de> for Item {
     }
 }
 
-/// Token ids, no more than [`MAX_PIECES`].
+/// At most [`MAX_PIECES`] token ids.
 struct TokenList(Vec<u32>);
 
 impl<'de> Deserialize<'de> for TokenList {
@@ -148,10 +148,10 @@ fn read_list<'de, A: SeqAccess<'de>>(mut items: A) -> Result<TokenList, A::Error
 }
 
 fn read_tokens<'de, A: SeqAccess<'de>>(first: u32, items: A) -> Result<Vec<u32>, A::Error> {
-    bounded(first, items, MAX_PIECES, |JsonInteger(id)| id)
+    collect_bounded(first, items, MAX_PIECES, |JsonInteger(id)| id)
 }
 
-/// Reads lists of token ids, and stops before they outgrow [`MAX_INPUTS`] lists or [`MAX_TOKENS`] in all.
+/// Reads at most [`MAX_INPUTS`] lists with at most [`MAX_TOKENS`] token ids in total.
 fn read_lists<'de, A: SeqAccess<'de>>(
     first: TokenList,
     mut items: A,
@@ -168,26 +168,26 @@ fn read_lists<'de, A: SeqAccess<'de>>(
     Ok(lists)
 }
 
-/// Most inputs in one request, as with OpenAI.
+/// Most items in one request, as with OpenAI.
 pub(super) const MAX_INPUTS: usize = 2048;
-/// In one item: far more than is kept of any text.
+/// Most token ids in one item: far more than any model reads.
 pub(super) const MAX_PIECES: usize = 65_536;
-/// In one request: 512 for each of its items.
+/// Most token ids in one request: 512 for each item.
 pub(super) const MAX_TOKENS: usize = 512 * MAX_INPUTS;
 
-/// Collects a list, and stops before it outgrows `max`.
-fn bounded<'de, T, R: Deserialize<'de>, A: SeqAccess<'de>>(
+/// Collects a list of at most `max` items.
+fn collect_bounded<'de, T, R: Deserialize<'de>, A: SeqAccess<'de>>(
     first: T,
     mut items: A,
     max: usize,
-    of: impl Fn(R) -> T,
+    convert: impl Fn(R) -> T,
 ) -> Result<Vec<T>, A::Error> {
     let mut all = vec![first];
     while let Some(item) = items.next_element()? {
         if all.len() == max {
             return Err(de::Error::custom(TOO_MANY));
         }
-        all.push(of(item));
+        all.push(convert(item));
     }
     Ok(all)
 }

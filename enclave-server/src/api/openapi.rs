@@ -1,4 +1,4 @@
-//! OpenAPI of the private router, made from its types: `enclave-server/openapi.json`, which the router serves.
+//! Generates `enclave-server/openapi.json`, the OpenAPI document of the private router, from its types.
 //!
 //! `CLEARSEAL_UPDATE=1 cargo test -p enclave-server --lib openapi` writes the file.
 
@@ -14,7 +14,7 @@ use super::input::{Input, MAX_INPUTS, MAX_PIECES};
 use super::request::EmbeddingsRequest;
 use super::{counters, embeddings, error, inner};
 
-// Read by hand, as a stream, so its description is written by hand too; `tests/service/openapi.rs` compares both.
+// The reader is written by hand, so the description is too; `tests/service/openapi.rs` compares both.
 impl JsonSchema for Input {
     fn schema_name() -> Cow<'static, str> {
         "Input".into()
@@ -25,7 +25,7 @@ impl JsonSchema for Input {
         let ids = json!({"type": "array", "items": id, "minItems": 1, "maxItems": MAX_PIECES});
         let text = json!({"type": "string", "minLength": 1});
         json_schema!({
-            "description": "A text, texts, token ids of one text, or of several. Token ids with the model's special tokens at both ends are read as they are; ids without any get them; ids with them at one end alone are refused (TOKENS_HALF_WRAPPED). Padding at either end is left out. An escaped surrogate without its other half is read as U+FFFD.",
+            "description": "A text, several texts, or token ids of one text or of several. Token ids with the model's special tokens at both ends are read unchanged; ids without special tokens get them; ids with them at only one end are refused (TOKENS_HALF_WRAPPED). Padding at either end is removed. An escaped surrogate without its other half is read as U+FFFD.",
             "oneOf": [
                 text,
                 {"type": "array", "items": text, "minItems": 1, "maxItems": MAX_INPUTS},
@@ -36,46 +36,46 @@ impl JsonSchema for Input {
     }
 }
 
-/// The document.
+/// Generates the document.
 fn describe() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into());
-    let mut asked = settings.clone().for_deserialize().into_generator();
-    let mut said = settings.for_serialize().into_generator();
-    let request = asked.subschema_for::<EmbeddingsRequest>();
-    let embeddings = said.subschema_for::<embeddings::Body<'_>>();
-    let list = said.subschema_for::<inner::List<'_>>();
-    let model = said.subschema_for::<inner::Model<'_>>();
-    let counters = said.subschema_for::<counters::Body>();
-    let refusal = said.subschema_for::<error::Body>();
-    let mut schemas = asked.take_definitions(true);
-    schemas.append(&mut said.take_definitions(true));
-    user(&mut schemas);
+    let mut requests = settings.clone().for_deserialize().into_generator();
+    let mut answers_generator = settings.for_serialize().into_generator();
+    let request = requests.subschema_for::<EmbeddingsRequest>();
+    let embeddings = answers_generator.subschema_for::<embeddings::Body<'_>>();
+    let list = answers_generator.subschema_for::<inner::List<'_>>();
+    let model = answers_generator.subschema_for::<inner::Model<'_>>();
+    let counters = answers_generator.subschema_for::<counters::Body>();
+    let refusal = answers_generator.subschema_for::<error::Body>();
+    let mut schemas = requests.take_definitions(true);
+    schemas.append(&mut answers_generator.take_definitions(true));
+    add_user_member(&mut schemas);
 
-    let refused = json!({
+    let refusal_response = json!({
         "description": "Refused. `error.code` is stable; docs/ERRORS.md lists all.",
         "content": {"application/json": {"schema": refusal}},
     });
     let answers = |description: &str, schema: &Schema| {
         json!({
             "200": {"description": description, "content": {"application/json": {"schema": schema}}},
-            "default": refused,
+            "default": refusal_response,
         })
     };
-    let mut unsupported = refused.clone();
+    let mut unsupported = refusal_response.clone();
     unsupported["description"] = json!(
-        "The body is compressed (CONTENT_ENCODING_UNSUPPORTED) or not in UTF-8 (CHARSET_UNSUPPORTED); the header says what is accepted."
+        "The body is compressed (CONTENT_ENCODING_UNSUPPORTED) or not in UTF-8 (CHARSET_UNSUPPORTED); the header states what is accepted."
     );
     unsupported["headers"] = json!({
         "accept-encoding": {"schema": {"type": "string"}},
         "accept": {"schema": {"type": "string"}},
     });
-    let mut computed = answers("Vectors, in the order of their inputs.", &embeddings);
-    computed["200"]["content"][vectors::MEDIA_TYPE] = json!({
+    let mut embeddings_responses = answers("Vectors, in the order of their inputs.", &embeddings);
+    embeddings_responses["200"]["content"][vectors::MEDIA_TYPE] = json!({
         "schema": {"type": "string", "format": "binary", "description": "All vectors in one message: docs/CHANNEL.md."},
     });
-    computed["415"] = unsupported;
-    computed["200"]["headers"] = json!({
+    embeddings_responses["415"] = unsupported;
+    embeddings_responses["200"]["headers"] = json!({
         "clearseal-receipt": {
             "description": "Receipt, base64url: docs/RECEIPTS.md.",
             "required": true,
@@ -88,7 +88,7 @@ fn describe() -> Value {
             "title": "Clearseal, inside the seal",
             "version": env!("CARGO_PKG_VERSION"),
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
-            "description": "What the enclave answers inside the seal (docs/PROTOCOL.md). `clearseal proxy` serves it on a local port, and the packages for JavaScript and Python give clients a sealed transport. The shapes are OpenAI's; what they have no place for is in members named `clearseal`.",
+            "description": "The private API of the enclave, reached through sealed requests (docs/PROTOCOL.md). `clearseal proxy` serves it on a local port, and the packages for JavaScript and Python give clients a sealed transport. The format is OpenAI's, with extensions in members named `clearseal`.",
         },
         "servers": [{"url": "http://127.0.0.1:8788", "description": "clearseal proxy"}],
         "security": [{}],
@@ -98,7 +98,7 @@ fn describe() -> Value {
                     "operationId": "createEmbeddings",
                     "summary": "Embeds texts",
                     "requestBody": {"required": true, "content": {"application/json": {"schema": request}}},
-                    "responses": computed,
+                    "responses": embeddings_responses,
                 },
             },
             "/v1/models": {
@@ -116,7 +116,7 @@ fn describe() -> Value {
                         "name": "model",
                         "in": "path",
                         "required": true,
-                        "description": "One of its names; a slash in it may be sent as it is.",
+                        "description": "One of its names; a slash in it may be sent unescaped.",
                         "schema": {"type": "string"},
                     }],
                     "responses": answers("The model.", &model),
@@ -125,8 +125,8 @@ fn describe() -> Value {
             "/v1/counters": {
                 "get": {
                     "operationId": "count",
-                    "summary": "Says how much the enclave has answered",
-                    "responses": answers("Powers of two, each shown from a secret number on, so that no two readings tell of one request.", &counters),
+                    "summary": "Counts the requests that the enclave has answered",
+                    "responses": answers("Powers of two, each shown from a secret number on, so that no two readings reveal a single request.", &counters),
                 },
             },
             "/v1/openapi.json": {
@@ -146,16 +146,16 @@ fn describe() -> Value {
     })
 }
 
-/// A member that is checked and not kept.
-fn user(schemas: &mut Map<String, Value>) {
+/// Describes `user`, which is checked and not stored.
+fn add_user_member(schemas: &mut Map<String, Value>) {
     schemas["EmbeddingsRequest"]["properties"]["user"] = json!({
         "type": ["string", "null"],
-        "description": "Accepted, and without effect.",
+        "description": "Accepted, without effect.",
     });
 }
 
 #[test]
-fn the_served_document_is_made_from_the_types() {
+fn the_served_document_matches_the_types() {
     let mut made = serde_json::to_string_pretty(&describe()).unwrap();
     made.push('\n');
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi.json");

@@ -1,11 +1,11 @@
-//! Errors outside the seal: RFC 9457 problem details. The host reads them, so they say nothing of what was inside.
+//! Plaintext errors: RFC 9457 problem details. The host reads them, so they reveal nothing of a sealed request.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-/// One problem, as anyone may see it.
+/// A problem that anyone may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// HTTP status.
@@ -14,16 +14,16 @@ pub struct Problem {
     pub kind: Option<&'static str>,
     /// Stable code.
     pub code: &'static str,
-    /// What happened.
+    /// The event, in one clause.
     pub happened: &'static str,
-    /// What to do, in whole sentences.
+    /// The remedy, in whole sentences.
     pub remedy: &'static str,
-    /// Seconds after which to try again.
+    /// Seconds after which to retry.
     pub retry_after: Option<u32>,
 }
 
 impl Problem {
-    /// A problem without a type of its own.
+    /// A problem without a separate type.
     pub const fn new(
         status: StatusCode,
         code: &'static str,
@@ -40,7 +40,7 @@ impl Problem {
         }
     }
 
-    /// The same, worth another try after `seconds`.
+    /// States that a retry after `seconds` may succeed.
     #[must_use]
     pub const fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
@@ -61,7 +61,7 @@ impl IntoResponse for Problem {
         }
         let body = Body {
             kind: self.kind.unwrap_or("about:blank"),
-            // RFC 9457 §4.2.1: under about:blank the title is the status's own phrase.
+            // RFC 9457 §4.2.1: with about:blank the title is the phrase of the status.
             title: match (self.kind, self.status.canonical_reason()) {
                 (None, Some(phrase)) => phrase,
                 _ => self.happened,

@@ -1,4 +1,4 @@
-//! Remembers which requests were opened already, in bounded memory.
+//! Recognises replays of sealed requests, in bounded memory.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashSet};
@@ -7,32 +7,32 @@ use std::sync::{Mutex, PoisonError};
 
 /// The encapsulated keys of requests whose date is still accepted.
 ///
-/// An honest client makes a fresh key for each request, so a repeat is a replay. Each date is remembered or refused: the
-/// floor rises as time passes, every date at or below it is refused for good, and only what lies below it is forgotten. So
-/// no clock that goes back, and no shortage of memory, lets a request in twice.
+/// An honest client makes a fresh key for each request, so a repeated key is a replay. Each date is either remembered or refused:
+/// the floor rises as time passes, every date below it is refused forever, and only entries below it are removed. So neither a
+/// clock that goes back nor a shortage of memory lets a request in twice.
 ///
-/// The more is remembered, the fewer dates are accepted: those of five minutes as a rule, those close to now in a flood. A client
-/// that dates its requests by the enclave's clock is served all the same.
+/// The more entries there are, the fewer dates are accepted: usually those within five minutes, in a flood only those close to
+/// now. A client that dates its requests by the enclave's clock is served even then.
 pub struct ReplayWindow {
     capacity: usize,
-    // A key of this process: a colliding `enc` can be found by trying against the service only, and is refused.
+    // Keyed for this process: a colliding `enc` can be found only by trying against the service, and is refused.
     tags: RandomState,
     seen: Mutex<Seen>,
 }
 
-/// Why a request was not let in.
+/// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// Seen before.
+    /// The request is a replay.
     Repeated,
-    /// Its date is further from now than is accepted at present, in seconds.
+    /// The date differs from now by more than this many seconds, the present limit.
     Narrow(u64),
-    /// As many requests as can be remembered came within the narrowest window.
+    /// The narrowest window already has as many requests as can be remembered.
     Full,
 }
 
 impl ReplayWindow {
-    /// Remembers at most `capacity` requests at a time, in 10 to 21 bytes each.
+    /// A window of at most `capacity` requests, of 10 to 21 bytes each.
     pub fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -41,10 +41,10 @@ impl ReplayWindow {
         }
     }
 
-    /// Lets a request in once.
+    /// Admits a request once.
     ///
-    /// `enc` is its encapsulated key, which is always sealed with the same `date`. Both times are in seconds of one clock that
-    /// does not depend on the wall clock.
+    /// `enc` is the encapsulated key, which is always sealed with the same `date`. Both times are in seconds of one clock that does
+    /// not depend on the wall clock.
     ///
     /// # Errors
     /// [`Replay`].
@@ -72,10 +72,10 @@ impl ReplayWindow {
         Ok(())
     }
 
-    /// How far a date may be from now, with so many remembered.
+    /// Greatest accepted difference between a date and now, with `count` entries.
     ///
-    /// Dates far ahead are remembered longest. They fill no more than half, those of the second step no more than three
-    /// quarters, and the rest is there for dates close to now.
+    /// Dates far ahead are remembered longest. They fill at most half of the window, those of the second width at most three
+    /// quarters, and the rest is reserved for dates close to now.
     fn width(&self, count: usize) -> u64 {
         let quarter = self.capacity / 4;
         match count {
@@ -85,13 +85,13 @@ impl ReplayWindow {
         }
     }
 
-    /// Forgets what cannot be asked for any more; also when no request comes.
+    /// Removes entries whose dates are refused; to be called even when no request comes.
     pub fn remove_expired(&self, now: i64) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.remove_before(now.saturating_sub_unsigned(WIDTHS[0]));
     }
 
-    /// How many requests are remembered.
+    /// Number of remembered requests.
     pub fn len(&self) -> usize {
         self.seen
             .lock()
@@ -99,20 +99,20 @@ impl ReplayWindow {
             .count
     }
 
-    /// Whether none is.
+    /// Whether no request is remembered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The protocol's date window, and what it shrinks to while the window fills.
+/// The protocol's date window, and the narrower ones that apply as the window fills.
 const WIDTHS: [u64; 3] = [protocol::terms::DATE_WINDOW_SECONDS, 60, 30];
 
-/// Entries are forgotten together: some sixty sets, and no timer an entry.
+/// Entries of a slot are removed together: about sixty sets, and no timer for each entry.
 const SLOT_SECONDS: i64 = 10;
 
 struct Seen {
-    slots: BTreeMap<i64, HashSet<u64, BuildHasherDefault<AsIs>>>,
+    slots: BTreeMap<i64, HashSet<u64, BuildHasherDefault<IdentityHasher>>>,
     count: usize,
     /// Dates below this are refused; never goes back.
     floor: i64,
@@ -131,18 +131,18 @@ impl Default for Seen {
 impl Seen {
     fn remove_before(&mut self, floor: i64) {
         self.floor = self.floor.max(floor);
-        // A slot that the floor lies in still holds dates that are accepted.
+        // The slot that contains the floor may still hold accepted dates.
         let keep = self.slots.split_off(&self.floor.div_euclid(SLOT_SECONDS));
-        let gone = std::mem::replace(&mut self.slots, keep);
-        self.count -= gone.values().map(HashSet::len).sum::<usize>();
+        let removed = std::mem::replace(&mut self.slots, keep);
+        self.count -= removed.values().map(HashSet::len).sum::<usize>();
     }
 }
 
-/// Tags are hashes already.
+/// Does not hash again, because tags are hashes.
 #[derive(Default)]
-struct AsIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsIs {
+impl Hasher for IdentityHasher {
     fn write(&mut self, _: &[u8]) {}
 
     fn write_u64(&mut self, value: u64) {
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repeat_is_refused_as_long_as_its_date_is_good() {
+    fn a_replay_is_refused_as_long_as_its_date_is_accepted() {
         let window = ReplayWindow::new(100);
         assert_eq!(window.admit(b"a", 1000, 1000), Ok(()));
         for now in [700, 1000, 1299, 1300] {
@@ -175,21 +175,21 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_out_is_forgotten_and_refused_for_good() {
+    fn an_expired_date_is_removed_and_refused_forever() {
         let window = ReplayWindow::new(100);
         assert_eq!(window.admit(b"a", 1000, 1000), Ok(()));
         window.remove_expired(1400);
         assert_eq!(window.len(), 0);
-        // The clock goes back to when the date was good.
+        // The clock goes back to when the date was accepted.
         for enc in [b"a", b"b"] {
             assert_eq!(window.admit(enc, 1000, 1000), Err(Replay::Narrow(300)));
         }
     }
 
     #[test]
-    fn a_flood_narrows_the_window_and_shuts_nobody_out_who_is_on_time() {
+    fn a_flood_narrows_the_window_and_admits_requests_on_time() {
         let window = ReplayWindow::new(400);
-        // Dated as far ahead as is taken, so that each is remembered for ten minutes.
+        // Dated as far ahead as is accepted, so that each is remembered for ten minutes.
         let mut flood = 0_u32;
         let mut flooded = |ahead: i64| {
             let mut admitted = 0;
@@ -210,7 +210,7 @@ mod tests {
         );
         assert_eq!(flooded(30), 99);
         assert_eq!(window.admit(b"none left", 1000, 1000), Err(Replay::Full));
-        // What was dated close to now is over a minute later.
+        // A date close to now has expired a minute later.
         assert_eq!(window.admit(b"later", 1061, 1061), Ok(()));
         assert_eq!(
             window.admit(b"on time", 1000, 1061),

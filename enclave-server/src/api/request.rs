@@ -1,5 +1,5 @@
-//! Body of an embeddings request, in OpenAI's shape. Members that are not known are ignored, as OpenAI's servers do, but their
-//! names are kept for the answer to report.
+//! The body of an embeddings request, in OpenAI's format. Unknown members are ignored, as by OpenAI's servers, but the answer
+//! reports their names.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,31 +12,31 @@ use serde::{Deserialize, Deserializer};
 
 use super::input::Input;
 
-/// What is to be embedded, and how vectors are written. Members that are not listed are ignored, and named in the answer.
+/// The inputs to embed, and the format of the vectors. Other members are ignored, and named in the answer.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct EmbeddingsRequest {
     /// A name of the model, as `GET /v1/models` lists them.
     pub(super) model: String,
     /// At most 2,048 items.
     pub(super) input: Input,
-    /// How vectors are written: `float` unless told otherwise.
+    /// Format of the vectors; `float` by default.
     #[cfg_attr(test, schemars(rename = "encoding_format", with = "Option<Format>"))]
     pub(super) format: Format,
-    /// Keeps the first components of each vector, and makes it unit length again; all of them unless told otherwise. A whole number,
-    /// however it is written: 384, 384.0 and 3.84e2 are the same.
+    /// Keeps the first components of each vector, and normalises it again; all components by default. A whole number in any
+    /// notation: 384, 384.0 and 3.84e2 are the same.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub(super) dimensions: Option<usize>,
-    /// Whether a text that is longer than the model reads is cut, or refused (`INPUT_TOO_LONG`); cut unless told otherwise.
+    /// Whether a text that is longer than the model reads is truncated (the default) or refused (`INPUT_TOO_LONG`).
     #[cfg_attr(test, schemars(with = "Option<bool>"))]
     pub(super) truncate: bool,
-    /// Required beside token ids: a name of the model whose tokenizer made them (`TOKENIZER_UNNAMED`).
+    /// Required with token ids: a name of the model whose tokenizer made them (`TOKENIZER_UNNAMED`).
     pub(super) tokenizer: Option<String>,
-    /// Names of members that mean nothing here.
+    /// Names of members that have no effect here.
     #[cfg_attr(test, schemars(skip))]
     pub(super) ignored: Ignored,
 }
 
-/// How vectors are written.
+/// Format of vectors.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -46,31 +46,32 @@ pub(super) enum Format {
     Float,
     /// Little-endian float32.
     Base64,
-    /// All of them in one binary message, `application/vnd.clearseal.tensors`; not of OpenAI's.
+    /// All vectors in one binary message, `application/vnd.clearseal.tensors`; not part of OpenAI's API.
     Tensors,
 }
 
-/// Names of ignored members: the first of them, each up to a length.
+/// Names of ignored members, bounded in number and length.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Ignored(pub(super) Vec<String>);
 
 impl Ignored {
-    /// Longest that one answer reports.
-    const MOST: usize = 16;
-    const LONGEST: usize = 64;
+    /// Most names that one answer reports.
+    const MAX_NAMES: usize = 16;
+    /// Longest reported name in characters.
+    const MAX_LENGTH: usize = 64;
 
     fn push(&mut self, name: &str) {
-        if self.0.len() < Self::MOST {
-            self.0.push(name.chars().take(Self::LONGEST).collect());
+        if self.0.len() < Self::MAX_NAMES {
+            self.0.push(name.chars().take(Self::MAX_LENGTH).collect());
         }
     }
 }
 
-/// Why a body is not an embeddings request.
-pub(super) enum Unreadable {
+/// The body is not an embeddings request.
+pub(super) enum InvalidBody {
     /// Not UTF-8.
     Text(Utf8Error),
-    /// Not JSON, or other JSON.
+    /// Not JSON, or JSON of another form.
     Json {
         error: serde_json::Error,
         /// The member at which reading ended.
@@ -82,21 +83,21 @@ impl EmbeddingsRequest {
     /// Reads a body.
     ///
     /// # Errors
-    /// [`Unreadable`].
-    pub(super) fn read(body: &[u8]) -> Result<Self, Unreadable> {
-        let text = JsonText::read(body).map_err(Unreadable::Text)?;
+    /// [`InvalidBody`].
+    pub(super) fn read(body: &[u8]) -> Result<Self, InvalidBody> {
+        let text = JsonText::read(body).map_err(InvalidBody::Text)?;
         let member = Cell::new(None);
         let mut json = serde_json::Deserializer::from_str(&text);
         let request = Members { current: &member }.deserialize(&mut json);
         let whole = request.and_then(|request| json.end().map(|()| request));
-        whole.map_err(|error| Unreadable::Json {
+        whole.map_err(|error| InvalidBody::Json {
             error,
             member: member.get(),
         })
     }
 }
 
-/// Reads the members, and notes the one that is being read.
+/// Reads the members, and stores the name of the one that is being read.
 struct Members<'a> {
     current: &'a Cell<Option<&'static str>>,
 }
@@ -122,16 +123,16 @@ impl<'de> Visitor<'de> for Members<'_> {
         let mut user: Option<Option<String>> = None;
         let mut ignored = Ignored::default();
         while let Some(name) = map.next_key::<String>()? {
-            self.current.set(known(&name));
+            self.current.set(known_name(&name));
             match name.as_str() {
-                "model" => once(&mut model, "model", &mut map)?,
-                "input" => once(&mut input, "input", &mut map)?,
-                "encoding_format" => once(&mut format, "encoding_format", &mut map)?,
-                "dimensions" => once(&mut dimensions, "dimensions", &mut map)?,
-                "truncate" => once(&mut truncate, "truncate", &mut map)?,
-                "tokenizer" => once(&mut tokenizer, "tokenizer", &mut map)?,
-                // OpenAI's clients may send it; nothing here tells users apart.
-                "user" => once(&mut user, "user", &mut map)?,
+                "model" => read_once(&mut model, "model", &mut map)?,
+                "input" => read_once(&mut input, "input", &mut map)?,
+                "encoding_format" => read_once(&mut format, "encoding_format", &mut map)?,
+                "dimensions" => read_once(&mut dimensions, "dimensions", &mut map)?,
+                "truncate" => read_once(&mut truncate, "truncate", &mut map)?,
+                "tokenizer" => read_once(&mut tokenizer, "tokenizer", &mut map)?,
+                // OpenAI's clients may send it. It has no effect here.
+                "user" => read_once(&mut user, "user", &mut map)?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     ignored.push(&name);
@@ -156,8 +157,8 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 }
 
-/// The name of a member as this program writes it: an error quotes nothing of the request.
-fn known(name: &str) -> Option<&'static str> {
+/// The static name of a known member: an error must not quote the request.
+fn known_name(name: &str) -> Option<&'static str> {
     const KNOWN: [&str; 7] = [
         "model",
         "input",
@@ -170,8 +171,8 @@ fn known(name: &str) -> Option<&'static str> {
     KNOWN.into_iter().find(|known| *known == name)
 }
 
-/// Reads the value of a member that may be there once.
-fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+/// Reads the value of a member that may occur once.
+fn read_once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     slot: &mut Option<T>,
     name: &'static str,
     map: &mut A,
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_are_a_whole_number_however_it_is_written() {
+    fn dimensions_are_a_whole_number_in_any_notation() {
         let dimensions = |text: &str| {
             let json = format!(r#"{{"model":"m","input":"x","dimensions":{text}}}"#);
             parse(&json).map(|request| request.dimensions)
@@ -231,17 +232,17 @@ mod tests {
         let ignored = parse(&format!("{{{many}\"model\":\"m\",\"input\":\"x\"}}"))
             .unwrap()
             .ignored;
-        assert_eq!(ignored.0.len(), Ignored::MOST);
+        assert_eq!(ignored.0.len(), Ignored::MAX_NAMES);
         assert!(
             ignored
                 .0
                 .iter()
-                .all(|name| name.chars().count() == Ignored::LONGEST)
+                .all(|name| name.chars().count() == Ignored::MAX_LENGTH)
         );
     }
 
     #[test]
-    fn members_come_once_and_have_their_type() {
+    fn members_occur_once_and_have_their_type() {
         for bad in [
             r#"{"model":"m","model":"m","input":"x"}"#,
             r#"{"model":"m","input":"x","user":"a","user":"b"}"#,

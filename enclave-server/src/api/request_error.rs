@@ -1,16 +1,16 @@
-//! Answers to bodies that are not embeddings requests.
+//! Errors for bodies that are not embeddings requests.
 
 use serde_json::error::Category;
 
 use super::error::ApiError;
 use super::input::{MAX_INPUTS, MAX_PIECES, MAX_TOKENS, TOO_MANY};
-use super::request::Unreadable;
+use super::request::InvalidBody;
 
-impl From<Unreadable> for ApiError {
-    fn from(unreadable: Unreadable) -> Self {
-        let (error, member) = match unreadable {
-            Unreadable::Json { error, member } => (error, member),
-            Unreadable::Text(error) => {
+impl From<InvalidBody> for ApiError {
+    fn from(invalid: InvalidBody) -> Self {
+        let (error, member) = match invalid {
+            InvalidBody::Json { error, member } => (error, member),
+            InvalidBody::Text(error) => {
                 let place = error.valid_up_to();
                 return invalid_json(&format!("it is not UTF-8 text from byte {place} on"));
             }
@@ -22,10 +22,10 @@ impl From<Unreadable> for ApiError {
                     "`input` may hold {MAX_INPUTS} items, {MAX_PIECES} token ids in one of them and {MAX_TOKENS} in all; send several requests"
                 ),
             ),
-            Category::Data => other_json(&error, member),
-            // A number that no double holds is JSON all the same.
-            _ if error.to_string().starts_with("number out of range") => other_json(&error, member),
-            // The reader's own words for these are fixed sentences; those for other JSON may quote the text.
+            Category::Data => wrong_form(&error, member),
+            // A number that exceeds a double is still valid JSON.
+            _ if error.to_string().starts_with("number out of range") => wrong_form(&error, member),
+            // The parser's messages for these are fixed; those for JSON of another form may quote the text.
             Category::Syntax | Category::Eof | Category::Io => invalid_json(&error.to_string()),
         };
         Self {
@@ -42,7 +42,7 @@ fn invalid_json(reason: &str) -> ApiError {
     )
 }
 
-fn other_json(error: &serde_json::Error, member: Option<&'static str>) -> ApiError {
+fn wrong_form(error: &serde_json::Error, member: Option<&'static str>) -> ApiError {
     let about = member.map_or_else(String::new, |member| format!(" because of `{member}`"));
     ApiError::bad_request(
         "REQUEST_INVALID",
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_names_its_member() {
+    fn every_refusal_names_the_member() {
         for (member, json) in [
             ("model", r#"{"input":"x"}"#),
             ("input", r#"{"model":"m"}"#),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_json_is_refused_with_the_readers_reason() {
+    fn invalid_json_is_refused_with_the_parsers_reason() {
         for (json, member, reason) in [
             (
                 r#"{"model":"m","input":"x"#,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_and_a_lone_surrogate_cost_no_item() {
+    fn a_byte_order_mark_and_a_lone_surrogate_are_read() {
         let Ok(request) =
             parse("\u{feff}{\"model\":\"m\",\"input\":[\"a\",\"\\ud83d b\",\"\\ud83d\\ude00\"]}")
         else {

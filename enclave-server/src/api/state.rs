@@ -1,4 +1,4 @@
-//! What the endpoints of the private API share.
+//! The state that the private endpoints share.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use super::budget::Budget;
 use super::counters::Counters;
 use super::error::ApiError;
 
-/// What the private endpoints work with.
+/// The state that the private endpoints share.
 pub struct InnerState {
     /// The engine.
     pub embedder: Embedder,
-    /// Name of the model, as requests give it and answers and receipts state it.
+    /// Name of the model in requests, answers and receipts.
     pub model_id: String,
-    /// Other names by which requests may call it.
+    /// Other names of the model that requests may use.
     pub aliases: Vec<String>,
-    /// Memory for large answers, from before they are computed until they are written.
+    /// Memory for large answers, reserved before they are computed and released when they are written.
     pub answers: Budget,
-    /// What was asked of them.
+    /// Counters of private requests.
     pub counters: Counters,
 }
 
@@ -35,7 +35,7 @@ impl InnerState {
         if name == self.model_id || self.aliases.iter().any(|alias| alias == name) {
             return Ok(());
         }
-        // The name asked for is the user's, so it is not quoted.
+        // The requested name belongs to the user, so it is not quoted.
         Err(ApiError::new(
             StatusCode::NOT_FOUND,
             "model_not_found",

@@ -48,7 +48,7 @@ impl Periods {
         self.rotate_every
     }
 
-    /// Least time between rotations, whatever the wall clock does.
+    /// Least time between rotations, even if the wall clock jumps.
     pub fn least(&self) -> Duration {
         self.least
     }

@@ -1,4 +1,4 @@
-//! How long a connection is waited for: one whose peer neither reads nor writes holds a descriptor, and an answer in memory.
+//! Timeouts of a connection. A peer that neither reads nor writes occupies a descriptor, and memory for an answer.
 
 use std::io;
 use std::pin::Pin;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// After this long without a byte either way a connection is closed. The relay lets idle ones go earlier.
+/// A connection without traffic in either direction is closed after this time. The relay closes idle ones earlier.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// An answer is read at this rate at least, beside a grace that is granted anew as long as it is: so that a reader of a byte now
-/// and then does not hold four megabytes for hours.
+/// Least rate at which an answer has to be read. [`GRACE`] starts again as long as the rate is met. Without it a reader of a byte
+/// now and then would hold four megabytes for hours.
 const LEAST_BYTES_A_SECOND: u64 = 64 * 1024;
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -31,7 +31,7 @@ impl Timeouts {
         }
     }
 
-    /// After an attempt to read, which brought `count` bytes.
+    /// Updates the timers after an attempt to read, which returned `count` bytes.
     pub(super) fn after_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -41,7 +41,7 @@ impl Timeouts {
         if outcome.is_ready() {
             self.reading.stop();
             if count > 0 {
-                // Another request: the last answer was read.
+                // Another request has begun, so the last answer was read.
                 self.writing.stop();
             }
             return outcome;
@@ -50,18 +50,19 @@ impl Timeouts {
         self.reading.wait_until(cx, end).map(Err)
     }
 
-    /// After an attempt to write.
+    /// Updates the timers after an attempt to write.
     pub(super) fn after_write(
         &mut self,
         cx: &mut Context<'_>,
         outcome: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        // Something moves, so the connection is not idle.
+        // A write shows that the connection is not idle.
         self.reading.stop();
         match outcome {
             Poll::Ready(Ok(count)) => {
-                let bought = Duration::from_micros(count as u64 * 1_000_000 / LEAST_BYTES_A_SECOND);
-                self.writing.extend(bought, Instant::now() + GRACE);
+                let extension =
+                    Duration::from_micros(count as u64 * 1_000_000 / LEAST_BYTES_A_SECOND);
+                self.writing.extend(extension, Instant::now() + GRACE);
                 outcome
             }
             Poll::Ready(Err(_)) => outcome,
@@ -70,7 +71,7 @@ impl Timeouts {
     }
 }
 
-/// Ends at a moment that is set when waiting begins; costs nothing before.
+/// A timer that is created when waiting begins.
 #[derive(Default)]
 struct Timer(Option<Pin<Box<Sleep>>>);
 
@@ -79,7 +80,7 @@ impl Timer {
         self.0 = None;
     }
 
-    /// Waits until `end`, or the end that was set before.
+    /// Waits until `end`, or until the end that is already set.
     fn wait_until(&mut self, cx: &mut Context<'_>, end: Instant) -> Poll<io::Error> {
         let sleep = self
             .0
@@ -92,7 +93,7 @@ impl Timer {
         })
     }
 
-    /// Moves the end that was set, if one was, at most to `latest`.
+    /// Moves the end, if one is set, to `latest` at most.
     fn extend(&mut self, by: Duration, latest: Instant) {
         if let Some(sleep) = &mut self.0 {
             let end = (sleep.deadline() + by).min(latest);
@@ -109,8 +110,8 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(120);
 
-    /// Whether a reader who takes `count` bytes every `seconds` is waited for, for `rounds`.
-    async fn endures(count: usize, pause: Duration, rounds: usize) -> bool {
+    /// Whether a reader of `count` bytes at every `pause` is still connected after `rounds`.
+    async fn stays_connected(count: usize, pause: Duration, rounds: usize) -> bool {
         let mut timeouts = Timeouts::new(IDLE);
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..rounds {
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn writing_costs_no_timer_until_it_waits() {
+    async fn writing_creates_no_timer_until_it_waits() {
         let mut timeouts = Timeouts::new(IDLE);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(timeouts.after_write(&mut cx, Poll::Ready(Ok(1))).is_ready());
@@ -137,7 +138,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_of_a_byte_now_and_then_is_timed_out() {
-        // By the deadline that is kept, not by the clock: no second passes here.
+        // Compares the stored deadlines, so that the test need not wait.
         let mut timeouts = Timeouts::new(IDLE);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(timeouts.after_write(&mut cx, Poll::Pending).is_pending());
@@ -151,7 +152,7 @@ mod tests {
         let _ = timeouts.after_write(&mut cx, Poll::Ready(Ok(1 << 20)));
         let fast = timeouts.writing.0.as_ref().unwrap().deadline();
         assert!(fast <= Instant::now() + GRACE);
-        assert!(endures(1 << 20, Duration::from_millis(1), 3).await);
+        assert!(stays_connected(1 << 20, Duration::from_millis(1), 3).await);
     }
 
     #[tokio::test]
@@ -162,7 +163,7 @@ mod tests {
         assert!(timeouts.reading.0.is_some());
         let _ = timeouts.after_write(&mut cx, Poll::Ready(Ok(1)));
         assert!(timeouts.reading.0.is_none());
-        // Until it is read from again, it waits for good; hyper polls both.
+        // It waits until the next read; hyper polls both.
         assert!(timeouts.after_read(&mut cx, Poll::Pending, 0).is_pending());
         assert!(timeouts.reading.0.is_some());
     }

@@ -1,4 +1,4 @@
-//! Why a model was refused.
+//! Errors of loading a model.
 
 use std::io;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub enum ModelError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// A file is longer or shorter than the pinned one.
@@ -56,7 +56,7 @@ pub enum ModelError {
         /// Size found.
         observed: u64,
     },
-    /// A file is another than the pinned one.
+    /// A file differs from the pinned one.
     #[error("{name} has SHA-256 {observed}, the pinned file {expected}")]
     #[coded(
         "MODEL_FILE_DIGEST",
@@ -70,7 +70,7 @@ pub enum ModelError {
         /// SHA-256 found, hex.
         observed: String,
     },
-    /// The container's file set is another than the pinned one.
+    /// The container's file set differs from the pinned one.
     #[error("the sealed model is the file set {observed}, the pinned one is {expected}")]
     #[coded(
         "MODEL_SET_NOT_PINNED",
@@ -82,7 +82,7 @@ pub enum ModelError {
         /// Digest of the set in the container, hex.
         observed: String,
     },
-    /// The container is not one, not complete, or not genuine.
+    /// The container is malformed, incomplete, or not genuine.
     #[error(transparent)]
     #[coded(transparent)]
     Container(ContainerError),
@@ -94,16 +94,16 @@ pub enum ModelError {
     #[error("cannot start a thread: {0}")]
     #[coded("MODEL_THREAD", remedy = "Allow more of them.")]
     Thread(io::Error),
-    /// The weights are not what they should be.
+    /// The weights are malformed.
     #[error("{source} (in {path})")]
     #[coded(from = source)]
     Weights {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         source: weights::WeightsError,
     },
-    /// A configuration file is not of the expected form.
+    /// A configuration file is malformed.
     #[error("{file}: {message}")]
     #[coded(
         "MODEL_CONFIG_INVALID",
@@ -112,10 +112,10 @@ pub enum ModelError {
     Config {
         /// Name inside the model folder.
         file: &'static str,
-        /// What the parser said.
+        /// The error of the parser.
         message: String,
     },
-    /// The configuration asks for what no engine here does.
+    /// The configuration asks for something that no engine supports.
     #[error("{file} asks for {what}")]
     #[coded(
         "MODEL_UNSUPPORTED",
@@ -124,7 +124,7 @@ pub enum ModelError {
     Unsupported {
         /// Name inside the model folder.
         file: &'static str,
-        /// What it asks for.
+        /// The unsupported setting.
         what: &'static str,
     },
 }

@@ -1,7 +1,7 @@
-//! The sealed container of a model, from the parent: fetched on a thread of its own, opened chunk by chunk as it arrives.
+//! Fetches the sealed container of a model from the parent, on a separate thread, and opens it chunk by chunk.
 //!
-//! The parent may stall, trickle, break off, or send anything. What came whole and is genuine is kept: after a break the
-//! fetch goes on at the next chunk, of the same container or not at all.
+//! The parent is not trusted: it may stall, send slowly, break off, or send anything. Complete and genuine chunks are kept. After a
+//! break the fetch continues at the next chunk, and only with the same container.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use super::ModelError;
 use super::source::{Piece, Source, SourceTimes};
 use crate::parent::{Body, Parent, ParentError, Request};
 
-/// Chunks that are on their way at once; so much memory beside the model.
+/// Chunks in memory at once, in addition to the model.
 const IN_FLIGHT: usize = 3;
-/// Attempts without a new chunk until the fetch is given up.
+/// Attempts without a new chunk before the fetch fails.
 const ATTEMPTS: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why the parent's container was not taken.
+/// Why the parent's container could not be fetched.
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum FetchError {
@@ -27,28 +27,28 @@ pub enum FetchError {
     #[error(transparent)]
     #[coded(transparent)]
     Parent(#[from] ParentError),
-    /// The parent has none of this name.
+    /// The parent has no container of this name.
     #[error("the parent has no sealed model `{0}`")]
     #[coded("MODEL_UNKNOWN", remedy = "Look at host-proxy's --models.")]
     Unknown(String),
-    /// The parent answers with another status than it should.
+    /// The parent answered with an unexpected status.
     #[error("the parent answered with status {0}")]
     #[coded("MODEL_REFUSED", remedy = "Read host-proxy's log: it says why.")]
     Refused(u16),
-    /// Another container has taken the place of the one that was begun.
+    /// The parent replaced the container during the fetch.
     #[error("the parent replaced the sealed model while it was fetched")]
     #[coded("MODEL_CHANGED", remedy = "Start again.")]
     Changed,
-    /// The parent states another length than the header does, or another part than was asked for.
+    /// The parent states another length than the header, or another range than was requested.
     #[error("the parent states `{stated}`, expected `{expected}`")]
     #[coded(
         "MODEL_LENGTH",
         remedy = "The container there is not the one that its header describes; seal the model again."
     )]
     Length {
-        /// Stated range and length, as far as they are plain.
+        /// Stated range and length; characters that are not printable are dropped.
         stated: String,
-        /// Expected ones.
+        /// Expected range and length.
         expected: String,
     },
 }
@@ -63,7 +63,7 @@ impl FetchError {
     }
 }
 
-/// A container on its way.
+/// A container that is being fetched.
 pub struct Sealed {
     opener: Opener,
     next: u64,
@@ -74,11 +74,11 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Asks for the container of model `name`, opens its header with `key`, refuses any other file set than `pins`, and
-    /// begins to fetch its chunks. Everything is over, or has failed, by `until`.
+    /// Requests the container of model `name`, opens its header with `key`, refuses any file set other than `pins`, and starts to
+    /// fetch the chunks. Everything has to be done by `until`.
     ///
     /// # Errors
-    /// [`ModelError`]: the parent's fault, a header that is not genuine, or other files than the pinned ones.
+    /// [`ModelError`]: a fault of the parent, a header that is not genuine, or files other than the pinned ones.
     pub fn open(
         parent: &Parent,
         name: &str,
@@ -95,11 +95,11 @@ impl Sealed {
             length: None,
             until,
         };
-        let mut patience = Attempts::default();
+        let mut attempts = FailedAttempts::default();
         let (header, body) = loop {
             match download.header() {
                 Ok(found) => break found,
-                Err(ModelError::Fetch(error)) => patience.after(error)?,
+                Err(ModelError::Fetch(error)) => attempts.retry_after(error)?,
                 Err(error) => return Err(error),
             }
         };
@@ -137,7 +137,7 @@ impl Sealed {
 impl Source for Sealed {
     fn next(&mut self, memory: Vec<u8>) -> Result<Option<Piece>, ModelError> {
         if memory.capacity() > 0 {
-            // An error means that everything is fetched.
+            // Fails where everything is fetched.
             self.back.send(memory).ok();
         }
         if self.next == self.opener.header().chunks() {
@@ -158,7 +158,7 @@ impl Source for Sealed {
     }
 }
 
-/// What is known of the container that is being fetched.
+/// State of the download.
 struct Download {
     parent: Parent,
     path: String,
@@ -169,9 +169,9 @@ struct Download {
 }
 
 impl Download {
-    /// Asks from the beginning; returns the header, and the body that goes on behind it.
+    /// Requests the container from its start; returns the header, and the rest of the body.
     fn header(&mut self) -> Result<(Header, Body), ModelError> {
-        let mut body = self.from(0)?;
+        let mut body = self.request_from(0)?;
         let mut bytes = vec![0; FIXED];
         fill(&mut body, &mut bytes)?;
         let length = Header::length(&bytes)?;
@@ -180,8 +180,8 @@ impl Download {
         Ok((Header::read(&bytes)?.0, body))
     }
 
-    /// Asks for everything from byte `offset` on.
-    fn from(&mut self, offset: u64) -> Result<Body, FetchError> {
+    /// Requests everything from byte `offset` on.
+    fn request_from(&mut self, offset: u64) -> Result<Body, FetchError> {
         let range = format!("bytes={offset}-");
         let mut headers = vec![("range", range.as_str())];
         if let Some(etag) = &self.etag {
@@ -196,7 +196,7 @@ impl Download {
         let answer = self.parent.exchange(request, self.until)?;
         match answer.status() {
             206 => {}
-            // RFC 9110 §13.1.5: the whole of another version.
+            // RFC 9110 §13.1.5: another version, from its start.
             200 if self.etag.is_some() => return Err(FetchError::Changed),
             404 => return Err(FetchError::Unknown(self.name.clone())),
             status => return Err(FetchError::Refused(status)),
@@ -241,7 +241,7 @@ impl Download {
         }
     }
 
-    /// Sends chunk after chunk, in order, until all are sent, one cannot be had, or there is no receiver any more.
+    /// Sends the chunks in order, until all are sent, one cannot be fetched, or the receiver is gone.
     fn run(
         mut self,
         header: &Header,
@@ -274,15 +274,15 @@ impl Download {
         buffer: &mut Vec<u8>,
     ) -> Result<(), ModelError> {
         let length = header.chunk_length(index).unwrap_or(TAG);
-        // Once for the whole: later chunks find the memory as it is, and nothing is written twice.
+        // Allocates once; later chunks reuse the memory.
         buffer.reserve_exact((CHUNK + TAG).saturating_sub(buffer.len()));
         buffer.resize(length, 0);
-        let mut patience = Attempts::default();
+        let mut attempts = FailedAttempts::default();
         loop {
             let mut attempt = || {
                 let open = match body {
                     Some(open) => open,
-                    None => body.insert(self.from(header.chunk_offset(index))?),
+                    None => body.insert(self.request_from(header.chunk_offset(index))?),
                 };
                 fill(open, buffer)
             };
@@ -290,20 +290,20 @@ impl Download {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     *body = None;
-                    patience.after(error)?;
+                    attempts.retry_after(error)?;
                 }
             }
         }
     }
 }
 
-/// Attempts that came to nothing.
+/// Failed attempts at one chunk.
 #[derive(Default)]
-struct Attempts(u32);
+struct FailedAttempts(u32);
 
-impl Attempts {
-    /// Pauses before the next attempt; the error itself where that would not help, or was tried often enough.
-    fn after(&mut self, error: FetchError) -> Result<(), FetchError> {
+impl FailedAttempts {
+    /// Pauses before the next attempt. Returns the error where a retry would not help, or there were [`ATTEMPTS`].
+    fn retry_after(&mut self, error: FetchError) -> Result<(), FetchError> {
         self.0 += 1;
         if self.0 == ATTEMPTS || !error.is_transient() {
             return Err(error);
@@ -325,7 +325,7 @@ fn fill(body: &mut Body, buffer: &mut [u8]) -> Result<(), FetchError> {
     Ok(())
 }
 
-/// A tag that may be sent back: quoted, visible, short.
+/// Whether an entity tag can be sent back safely: quoted, printable, short.
 fn is_plain(etag: &str) -> bool {
     (2..=128).contains(&etag.len())
         && etag.starts_with('"')

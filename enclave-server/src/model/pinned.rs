@@ -1,17 +1,17 @@
-//! Which files make up the model: `model.lock.json`, compiled in. [`sealed_model::Manifest::digest`] stands for all of them.
+//! The pinned files of the model: `model.lock.json`, compiled in. [`sealed_model::Manifest::digest`] identifies the set.
 
 use sealed_model::FileEntry;
 use serde::Deserialize;
 
 use super::ModelError;
 
-/// Name by which requests and receipts call the model.
+/// Name of the model in requests and receipts.
 pub const MODEL_ID: &str = "all-MiniLM-L6-v2";
 
-/// Other names under which clients know it.
+/// Other names that requests may use.
 pub const MODEL_ALIASES: [&str; 1] = ["sentence-transformers/all-MiniLM-L6-v2"];
 
-/// Name of the scheme behind [`sealed_model::Manifest::digest`], as receipts state it.
+/// Name of the scheme of [`sealed_model::Manifest::digest`], which receipts state.
 pub const HASH_SCHEME: &str = "sha256-manifest";
 
 /// The files of all-MiniLM-L6-v2, from `model.lock.json`.
@@ -40,7 +40,7 @@ impl TryFrom<Line> for FileEntry {
     type Error = ModelError;
 
     fn try_from(line: Line) -> Result<Self, ModelError> {
-        // A name with these would leave the model folder, or be read as two lines by the digest.
+        // Such a name could leave the model folder, or be read as two lines by the digest.
         if line.file.is_empty()
             || line.file.starts_with('/')
             || line.file.contains(['\0', '\n', '\\'])

@@ -1,4 +1,4 @@
-//! Where the bytes of a model come from: a folder, or the sealed container that the parent serves.
+//! Sources of a model's bytes: a folder, or the sealed container that the parent serves.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,23 +9,23 @@ use sealed_model::{CHUNK, Manifest};
 
 use super::ModelError;
 
-/// All files of a manifest, one after the other, in its order; not compared with any digest yet.
+/// All files of a manifest, one after the other in its order. Their digests are not checked yet.
 pub trait Source: Send {
-    /// The next bytes, into memory that an earlier piece had; `None` after the last.
+    /// The next bytes, in reused memory of an earlier piece; `None` after the last.
     ///
     /// # Errors
-    /// [`ModelError`] where there are fewer bytes than the manifest says, or they cannot be had.
+    /// [`ModelError`] where there are fewer bytes than the manifest states, or reading them fails.
     fn next(&mut self, memory: Vec<u8>) -> Result<Option<Piece>, ModelError>;
 
-    /// How long the source has worked so far.
+    /// Times spent so far.
     fn times(&self) -> SourceTimes;
 }
 
-/// Some bytes of a model.
+/// A piece of a model.
 pub struct Piece {
-    /// Memory; only the first `length` bytes count.
+    /// Memory; only the first `length` bytes are valid.
     pub memory: Vec<u8>,
-    /// Bytes that count.
+    /// Number of valid bytes.
     pub length: usize,
 }
 
@@ -36,12 +36,12 @@ impl Piece {
     }
 }
 
-/// What a source did, and for how long.
+/// Times that a source has spent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SourceTimes {
     /// From the first request to the last byte.
     pub fetch: Duration,
-    /// Inside the cipher.
+    /// Decryption.
     pub decrypt: Duration,
 }
 
@@ -54,7 +54,7 @@ pub struct Folder<'a> {
 }
 
 impl<'a> Folder<'a> {
-    /// Reads from `folder` what `pins` names.
+    /// Reads the files of `pins` from `folder`.
     pub fn new(folder: &'a Path, pins: &'a Manifest) -> Self {
         Self {
             folder,
@@ -64,7 +64,7 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// Opens the next file that has bytes, and compares sizes before anything is read.
+    /// Opens the next file that is not empty, and compares sizes before reading.
     fn open_next(&mut self) -> Result<bool, ModelError> {
         for pin in self.files.by_ref() {
             let path = self.folder.join(&pin.name);
@@ -101,7 +101,7 @@ impl Source for Folder<'_> {
         };
         let length = usize::try_from(*left).unwrap_or(usize::MAX).min(CHUNK);
         memory.resize(memory.len().max(length), 0);
-        // The file may have changed since its size was read: then it ends early here, or the digest differs.
+        // If the file has changed since its size was read, it ends early here, or its digest differs.
         let buffer = memory.get_mut(..length).unwrap_or_default();
         file.read_exact(buffer)
             .map_err(|source| ModelError::Unreadable {

@@ -1,11 +1,11 @@
-//! The real module, through `/dev/nsm`.
+//! The hardware module, through `/dev/nsm`.
 
 use std::collections::BTreeMap;
 
 use aws_nitro_enclaves_nsm_api::api::{ErrorCode, Request, Response};
 use aws_nitro_enclaves_nsm_api::driver::{nsm_exit, nsm_init, nsm_process_request};
 
-use super::{AttestRequest, Nsm, NsmError, Pcr, check};
+use super::{AttestRequest, Nsm, NsmError, Pcr, check_lengths};
 
 /// An open `/dev/nsm`.
 pub struct DeviceNsm {
@@ -14,11 +14,11 @@ pub struct DeviceNsm {
 }
 
 impl DeviceNsm {
-    /// Opens the device, reads the measurements, and locks the registers that nothing uses: what runs here later can then not
-    /// write into them what a verifier might take for a measurement.
+    /// Opens the device, reads the measurements, and locks the unused registers. Code that runs here later then cannot extend them
+    /// with values that a verifier might take for measurements.
     ///
     /// # Errors
-    /// [`NsmError::Missing`] outside an enclave; other variants where the module does not answer as documented.
+    /// [`NsmError::Missing`] outside an enclave; another variant where the module does not answer as documented.
     pub fn open() -> Result<Self, NsmError> {
         let descriptor = nsm_init();
         if descriptor < 0 {
@@ -37,17 +37,17 @@ impl DeviceNsm {
 
 impl Nsm for DeviceNsm {
     fn attest(&self, request: &AttestRequest<'_>) -> Result<Vec<u8>, NsmError> {
-        check(request)?;
-        let response = self.device.ask(Request::Attestation {
+        check_lengths(request)?;
+        let response = self.device.request(Request::Attestation {
             nonce: Some(request.nonce.to_vec().into()),
             user_data: Some(request.user_data.to_vec().into()),
             public_key: Some(request.public_key.to_vec().into()),
         })?;
-        attestation(response)
+        read_document(response)
     }
 
     fn random(&self) -> Result<[u8; 32], NsmError> {
-        random(&self.device.ask(Request::GetRandom)?)
+        random(&self.device.request(Request::GetRandom)?)
     }
 
     fn pcrs(&self) -> &BTreeMap<u8, Pcr> {
@@ -59,16 +59,16 @@ impl Nsm for DeviceNsm {
     }
 }
 
-/// Registers that AWS gives a meaning (0 to 4 and 8) lie below this.
+/// Registers to read. Those with a meaning to AWS (0 to 4 and 8) are below this.
 const PCRS_READ: u8 = 16;
-/// A module has 32, documents show those that were extended or locked.
+/// Registers of a module. Documents show those that were extended or locked.
 const PCRS: u8 = 32;
 const DOCUMENT_MAX: usize = 16 * 1024;
 
 struct Device(i32);
 
 impl Device {
-    fn ask(&self, request: Request) -> Result<Response, NsmError> {
+    fn request(&self, request: Request) -> Result<Response, NsmError> {
         match nsm_process_request(self.0, request) {
             Response::Error(code) => Err(NsmError::Refused {
                 code: code_name(&code),
@@ -77,21 +77,21 @@ impl Device {
         }
     }
 
-    /// Locks a register, unless it is: a second lock is refused.
+    /// Locks a register unless it is locked, because the module refuses a second lock.
     fn lock(&self, index: u8) -> Result<(), NsmError> {
-        let described = self.ask(Request::DescribePCR {
+        let described = self.request(Request::DescribePCR {
             index: index.into(),
         })?;
         if is_locked(&described)? {
             return Ok(());
         }
-        locked(&self.ask(Request::LockPCR {
+        check_locked(&self.request(Request::LockPCR {
             index: index.into(),
         })?)
     }
 
     fn pcr(&self, index: u8) -> Result<Pcr, NsmError> {
-        pcr(&self.ask(Request::DescribePCR {
+        pcr(&self.request(Request::DescribePCR {
             index: index.into(),
         })?)
     }
@@ -103,7 +103,7 @@ impl Drop for Device {
     }
 }
 
-fn attestation(response: Response) -> Result<Vec<u8>, NsmError> {
+fn read_document(response: Response) -> Result<Vec<u8>, NsmError> {
     match response {
         Response::Attestation { document } if (1..=DOCUMENT_MAX).contains(&document.len()) => {
             Ok(document)
@@ -139,7 +139,7 @@ fn is_locked(response: &Response) -> Result<bool, NsmError> {
     }
 }
 
-fn locked(response: &Response) -> Result<(), NsmError> {
+fn check_locked(response: &Response) -> Result<(), NsmError> {
     match response {
         Response::LockPCR => Ok(()),
         _ => Err(NsmError::Answer {
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_device_the_remedy_is_named() {
+    fn without_a_device_the_error_names_the_remedy() {
         if std::path::Path::new("/dev/nsm").exists() {
             println!("skipped: this machine has an NSM");
             return;
@@ -190,16 +190,16 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_size_checked() {
-        assert!(attestation(Response::Attestation { document: vec![1] }).is_ok());
-        assert!(attestation(Response::Attestation { document: vec![] }).is_err());
+    fn lengths_of_answers_are_checked() {
+        assert!(read_document(Response::Attestation { document: vec![1] }).is_ok());
+        assert!(read_document(Response::Attestation { document: vec![] }).is_err());
         assert!(
-            attestation(Response::Attestation {
+            read_document(Response::Attestation {
                 document: vec![0; DOCUMENT_MAX + 1]
             })
             .is_err()
         );
-        assert!(attestation(Response::LockPCR).is_err());
+        assert!(read_document(Response::LockPCR).is_err());
         assert!(
             pcr(&Response::DescribePCR {
                 lock: true,
@@ -221,8 +221,8 @@ mod tests {
         assert_eq!(is_locked(&described(true)), Ok(true));
         assert_eq!(is_locked(&described(false)), Ok(false));
         assert!(is_locked(&Response::LockPCR).is_err());
-        assert_eq!(locked(&Response::LockPCR), Ok(()));
-        assert!(locked(&described(true)).is_err());
+        assert_eq!(check_locked(&Response::LockPCR), Ok(()));
+        assert!(check_locked(&described(true)).is_err());
         assert_eq!(
             random(&Response::GetRandom {
                 random: vec![7; 256]

@@ -1,4 +1,4 @@
-//! A module that is this process itself: real format, real signatures, under a root made at start that nobody trusts.
+//! A simulated module inside this process: genuine format and signatures, under a root made at the start, which no client trusts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,10 +13,10 @@ use rand_core::{Rng, SeedableRng, TryRng};
 use sha2::{Digest, Sha384};
 use zeroize::Zeroizing;
 
-use super::{AttestRequest, Nsm, NsmError, Pcr, check};
+use super::{AttestRequest, Nsm, NsmError, Pcr, check_lengths};
 use crate::Clock;
 
-/// Signs documents like the hypervisor does, and proves nothing by it.
+/// Signs documents in the hypervisor's format. They prove nothing.
 ///
 /// Its registers are [`forge::simulated_registers`] of the running binary and the model.
 pub struct SimulatedNsm {
@@ -27,7 +27,7 @@ pub struct SimulatedNsm {
 }
 
 impl SimulatedNsm {
-    /// Makes a fresh root; `binary` is what [`hash_running_binary`] says.
+    /// Makes a fresh root; `binary` is the result of [`hash_running_binary`].
     ///
     /// # Errors
     /// [`NsmError::Simulation`] where the kernel gives no random bytes.
@@ -39,8 +39,8 @@ impl SimulatedNsm {
         )
     }
 
-    /// Signs these registers: also those of an emulated device, which measures but cannot sign. The root is that of a seed,
-    /// which a simulated KMS knows too; `None` makes a fresh one.
+    /// Signs over these registers, which may be those of an emulated device that measures but cannot sign. `root` is the seed of a
+    /// root that a simulated KMS knows too; `None` makes a fresh root.
     ///
     /// # Errors
     /// [`NsmError::Simulation`] where the kernel gives no random bytes.
@@ -74,7 +74,7 @@ impl SimulatedNsm {
 
 impl Nsm for SimulatedNsm {
     fn attest(&self, request: &AttestRequest<'_>) -> Result<Vec<u8>, NsmError> {
-        check(request)?;
+        check_lengths(request)?;
         let contents = Contents {
             pcrs: self.pcrs.clone(),
             public_key: Some(request.public_key.to_vec()),
@@ -83,7 +83,7 @@ impl Nsm for SimulatedNsm {
         };
         let mut signer = self.signer.lock().unwrap_or_else(PoisonError::into_inner);
         let Signer { issuer, rng } = &mut *signer;
-        // Also renews the leaf when little of its three hours is left.
+        // Also renews the leaf certificate shortly before its three hours end.
         Ok(issuer.document(&contents, self.clock.now().wall.0, rng))
     }
 
@@ -114,7 +114,7 @@ struct Signer {
 /// Reads the seed of a root: 64 hex digits.
 ///
 /// # Errors
-/// [`NsmError::Simulation`] where the file cannot be read or holds something else.
+/// [`NsmError::Simulation`] where the file cannot be read or does not hold 64 hex digits.
 pub fn read_root(path: &Path) -> Result<Zeroizing<[u8; 32]>, NsmError> {
     let failed = |what: &dyn std::fmt::Display| {
         NsmError::Simulation(format!("the root's seed in {}: {what}", path.display()))
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leaf_is_renewed_before_it_runs_out() {
+    fn the_leaf_is_renewed_before_it_ends() {
         let now = Arc::new(AtomicU64::new(1_800_000_000_000));
         let nsm = SimulatedNsm::new(&[8; 48], &[9; 32], {
             let now = Arc::clone(&now);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_is_the_seeds_and_a_seed_is_64_digits() {
+    fn a_seed_of_64_digits_determines_the_root() {
         let root = |seed: u8| {
             let pcrs = forge::simulated_registers(&[8; 48], &[9; 32]);
             let nsm = SimulatedNsm::with_registers(pcrs, Some(&[seed; 32]), Clock::system());

@@ -1,4 +1,4 @@
-//! For which moments a document can be shown: read from the document itself, since only its issuer knows.
+//! Validity of a document, read from its certificates and its timestamp.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,19 +6,19 @@ use attestation::{AttestationDocument, CheckLog, TrustAnchor, UnixMillis};
 
 use super::NsmError;
 
-/// The moments as of which an auditor accepts a document, in Unix seconds, both included.
+/// The period in which an auditor accepts a document, in Unix seconds, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// When the module made it, rounded up, and when the last of its certificates began.
+    /// The later of the document's timestamp, rounded up, and the latest start of its certificates.
     pub from: u64,
-    /// When the first of its certificates ends; as a rule the leaf's end, up to three hours after the leaf's issue.
+    /// The earliest end of its certificates; usually that of the leaf, up to three hours after its issue.
     pub until: u64,
 }
 
 impl Validity {
-    /// The second that something signed at `now` may state; `None` where it would not verify.
+    /// Time to state in a signature made at `now`, together with this document; `None` where it would not verify.
     ///
-    /// That is `now`, or the document's own time where the module's clock is ahead by at most a minute.
+    /// This is `now`, or the document's time where the module's clock is ahead by at most a minute.
     pub fn stated_time(&self, now: u64) -> Option<u64> {
         let ahead = self.from.saturating_sub(now);
         let time = now.max(self.from);
@@ -26,10 +26,10 @@ impl Validity {
     }
 }
 
-/// As far as two clocks of one machine may be apart.
+/// Greatest difference between two clocks of one machine.
 const MODULE_AHEAD_SECONDS: u64 = 60;
 
-/// Reads documents. Certificates stay the same for hours, so the last chain that was read is remembered.
+/// Reads validities. Certificates stay the same for hours, so it remembers the last chain.
 #[derive(Default)]
 pub struct ValidityReader {
     last: Mutex<Option<Chain>>,
@@ -42,10 +42,10 @@ struct Chain {
 }
 
 impl ValidityReader {
-    /// Reads for which moments `document` can be shown.
+    /// Reads the validity of `document`.
     ///
     /// # Errors
-    /// [`NsmError::Answer`] where it cannot be read: no client could read it either.
+    /// [`NsmError::Answer`] where it cannot be read; no client could read it either.
     pub fn read(&self, document: &[u8]) -> Result<Validity, NsmError> {
         let parsed = AttestationDocument::parse(document, &mut CheckLog::new());
         let claims = parsed.map_err(|_| UNREADABLE)?.claims().clone();
@@ -72,7 +72,7 @@ fn read_chain(
     made: UnixMillis,
     certificates: Vec<Vec<u8>>,
 ) -> Result<Chain, NsmError> {
-    // The report lists the chain whatever the verdict; nothing here depends on that.
+    // The report lists the chain for any verdict, and the verdict does not matter here.
     let views = attestation::Appraisal::of(document)
         .inspect(&TrustAnchor::aws_nitro_g1(), made)
         .chain;
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_signed_states_a_time_at_which_its_document_is_good() {
+    fn a_signature_states_a_time_at_which_its_document_is_valid() {
         let validity = Validity {
             from: 1000,
             until: 2000,

@@ -5,12 +5,12 @@ use httparse::{EMPTY_HEADER, Response, Status};
 use super::ParentError;
 use super::connection::Connection;
 
-/// Bytes of a head at most.
+/// Longest head in bytes.
 const HEAD_MAX: usize = 16 * 1024;
-/// Headers at most.
+/// Most headers.
 const HEADERS_MAX: usize = 32;
 
-/// Status and headers; the body is still to be read.
+/// Status and headers; the body is not read yet.
 pub struct Answer {
     status: u16,
     etag: Option<String>,
@@ -18,10 +18,10 @@ pub struct Answer {
     body: Body,
 }
 
-/// What follows a head: exactly as many bytes as it stated, or an error.
+/// The body: exactly as many bytes as the head stated, or an error.
 pub struct Body {
     connection: Connection,
-    /// Came with the head.
+    /// Bytes that arrived together with the head.
     early: Vec<u8>,
     taken: usize,
     left: u64,
@@ -72,12 +72,12 @@ impl Answer {
         self.status
     }
 
-    /// `ETag`, as it was sent.
+    /// The `ETag` header.
     pub fn etag(&self) -> Option<&str> {
         self.etag.as_deref()
     }
 
-    /// `Content-Range`, as it was sent.
+    /// The `Content-Range` header.
     pub fn content_range(&self) -> Option<&str> {
         self.content_range.as_deref()
     }
@@ -89,12 +89,12 @@ impl Answer {
 }
 
 impl Body {
-    /// Bytes that are still to come.
+    /// Bytes that have not been read yet.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// Reads a part of the body; zero at its end alone.
+    /// Reads a part of the body; returns zero only at its end.
     ///
     /// # Errors
     /// [`ParentError`] where it ends early, or comes too slowly.
@@ -124,10 +124,10 @@ impl Body {
         Ok(count)
     }
 
-    /// Reads all of it, if that is no more than `limit` bytes.
+    /// Reads the whole body, of at most `limit` bytes.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`ParentError::TooLarge`] before anything is allocated.
+    /// Those of [`read`](Self::read), and [`ParentError::TooLarge`] before anything is allocated.
     pub fn collect(mut self, limit: usize) -> Result<Vec<u8>, ParentError> {
         let length = usize::try_from(self.left)
             .ok()
@@ -153,7 +153,7 @@ struct Head {
 }
 
 impl Head {
-    /// The head and its length, once all of it is there.
+    /// Parses the head; `None` while it is incomplete. Also returns its length.
     fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ParentError> {
         let mut headers = [EMPTY_HEADER; HEADERS_MAX];
         let mut response = Response::new(&mut headers);
@@ -190,7 +190,7 @@ impl Head {
         }
         head.content_length =
             stated.ok_or(ParentError::Invalid("the answer has no stated length"))?;
-        // Informational answers would need another head; this client never asks for one.
+        // After an informational answer another head would follow; this client never requests one.
         if head.status < 200 {
             return Err(ParentError::Invalid("the answer is only informational"));
         }

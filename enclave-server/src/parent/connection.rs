@@ -1,4 +1,4 @@
-//! One connection to the parent, and how long it may wait.
+//! One connection to the parent, with timeouts on every call.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -10,14 +10,14 @@ use vsock::VsockStream;
 
 use super::{ParentAddress, ParentError, Timeouts};
 
-/// A socket whose every call ends in time.
+/// A socket whose every call ends within its timeouts.
 pub(super) struct Connection {
     socket: Socket,
     timeouts: Timeouts,
     until: Instant,
-    /// Time that reads took, and what they brought, since the rate was last judged.
+    /// Time spent in reads, and bytes received, since the rate was last checked.
     waited: Duration,
-    brought: u64,
+    received: u64,
 }
 
 enum Socket {
@@ -26,7 +26,7 @@ enum Socket {
     Tcp(TcpStream),
 }
 
-/// One write from a guest to its host of more than 32 KiB can stall for good (a mismatch in virtio-vsock).
+/// A write of more than 32 KiB from a guest to its host can stall forever, because of a mismatch in virtio-vsock.
 const WRITE_MAX: usize = 16 * 1024;
 
 impl Connection {
@@ -35,9 +35,9 @@ impl Connection {
         timeouts: Timeouts,
         until: Instant,
     ) -> Result<Self, ParentError> {
-        let time = left(until)?.min(timeouts.stall);
+        let time = remaining(until)?.min(timeouts.stall);
         let socket = match address {
-            // The kernel gives up after two seconds.
+            // The kernel's own timeout is two seconds.
             ParentAddress::Vsock { cid, port } => {
                 VsockStream::connect(&VsockAddr::new(*cid, *port)).map(Socket::Vsock)
             }
@@ -55,57 +55,57 @@ impl Connection {
             timeouts,
             until,
             waited: Duration::ZERO,
-            brought: 0,
+            received: 0,
         };
         connection.set_write_timeout(time).map_err(unreachable)?;
         Ok(connection)
     }
 
-    /// The moment by which the head of an answer has to be here.
+    /// The moment by which the head of an answer has to have arrived.
     pub(super) fn head_due(&self) -> Instant {
         self.until.min(Instant::now() + self.timeouts.stall)
     }
 
-    /// Reads what is there, and waits for no longer than until `due`.
+    /// Reads available bytes; waits until `due` at most.
     pub(super) fn read_by(
         &mut self,
         buffer: &mut [u8],
         due: Instant,
     ) -> Result<usize, ParentError> {
-        let over = |connection: &Self| match due < connection.until {
+        let timeout_error = |connection: &Self| match due < connection.until {
             true => ParentError::Stalled(connection.timeouts.stall),
             false => ParentError::Deadline,
         };
         loop {
             let time = due.saturating_duration_since(Instant::now());
             if time.is_zero() {
-                return Err(over(self));
+                return Err(timeout_error(self));
             }
             self.set_read_timeout(time).map_err(ParentError::Broken)?;
             match self.receive(buffer) {
                 Ok(count) => return Ok(count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_timeout(&error) => return Err(over(self)),
+                Err(error) if is_timeout(&error) => return Err(timeout_error(self)),
                 Err(error) => return Err(ParentError::Broken(error)),
             }
         }
     }
 
-    /// Reads a part of a body; judges how fast they come.
+    /// Reads a part of a body, and checks the rate.
     pub(super) fn read_paced(&mut self, buffer: &mut [u8]) -> Result<usize, ParentError> {
         let begun = Instant::now();
         let due = self.until.min(begun + self.timeouts.stall);
         let count = self.read_by(buffer, due)?;
         self.waited += begun.elapsed();
-        self.brought += count as u64;
+        self.received += count as u64;
         if self.waited >= self.timeouts.stall {
-            let rate = u128::from(self.brought) * 1000 / self.waited.as_millis().max(1);
+            let rate = u128::from(self.received) * 1000 / self.waited.as_millis().max(1);
             let rate = u64::try_from(rate).unwrap_or(u64::MAX);
             if rate < u64::from(self.timeouts.least_rate) {
                 let least = self.timeouts.least_rate;
                 return Err(ParentError::TooSlow { rate, least });
             }
-            (self.waited, self.brought) = (Duration::ZERO, 0);
+            (self.waited, self.received) = (Duration::ZERO, 0);
         }
         Ok(count)
     }
@@ -135,7 +135,7 @@ impl Connection {
     }
 }
 
-/// Requests are a few kilobytes: each write has the whole timeouts, and there are few.
+/// Requests have a few kilobytes, so there are few writes, and each may take the whole timeout.
 impl Write for Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let bytes = &bytes[..bytes.len().min(WRITE_MAX)];
@@ -151,7 +151,7 @@ impl Write for Connection {
     }
 }
 
-fn left(until: Instant) -> Result<Duration, ParentError> {
+fn remaining(until: Instant) -> Result<Duration, ParentError> {
     let left = until.saturating_duration_since(Instant::now());
     match left.is_zero() {
         true => Err(ParentError::Deadline),
@@ -159,7 +159,7 @@ fn left(until: Instant) -> Result<Duration, ParentError> {
     }
 }
 
-/// Linux says `EAGAIN` where a socket's own timer ends.
+/// Linux returns `EAGAIN` when a socket's timeout ends.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! The full name of a KMS key.
+//! The ARN of a KMS key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub struct KeyArn(String);
 
 impl KeyArn {
-    /// As it was written.
+    /// The ARN as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -20,7 +20,7 @@ impl fmt::Display for KeyArn {
     }
 }
 
-/// Why a text names no key.
+/// The text is not the ARN of a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[error("`{0}` {1}")]
 #[coded(
@@ -33,27 +33,27 @@ impl FromStr for KeyArn {
     type Err = InvalidKeyArn;
 
     fn from_str(text: &str) -> Result<Self, InvalidKeyArn> {
-        let refuse = |why| Err(InvalidKeyArn(text.escape_default().to_string(), why));
+        let refuse = |reason| Err(InvalidKeyArn(text.escape_default().to_string(), reason));
         let parts: Vec<&str> = text.split(':').collect();
         let ["arn", partition, "kms", region, account, resource] = parts[..] else {
-            return refuse("is no ARN of a KMS key");
+            return refuse("is not the ARN of a KMS key");
         };
-        let plain = |text: &str| {
+        let is_plain = |text: &str| {
             !text.is_empty()
                 && text
                     .bytes()
                     .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
         };
         let digits = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
-        if !partition.starts_with("aws") || !plain(partition) || !plain(region) || !digits {
-            return refuse("is no ARN of a KMS key");
+        if !partition.starts_with("aws") || !is_plain(partition) || !is_plain(region) || !digits {
+            return refuse("is not the ARN of a KMS key");
         }
         match resource.split_once('/') {
-            Some(("alias", _)) => refuse("is an alias, which can point to another key tomorrow"),
-            // Its copies in other regions have policies of their own.
+            Some(("alias", _)) => refuse("is an alias, which can point to another key later"),
+            // Its copies in other regions have separate policies.
             Some(("key", id)) if id.starts_with("mrk-") => refuse("is a multi-Region key"),
-            Some(("key", id)) if id.len() == 36 && plain(id) => Ok(Self(text.to_owned())),
-            _ => refuse("is no ARN of a KMS key"),
+            Some(("key", id)) if id.len() == 36 && is_plain(id) => Ok(Self(text.to_owned())),
+            _ => refuse("is not the ARN of a KMS key"),
         }
     }
 }
@@ -66,7 +66,7 @@ mod tests {
         "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
 
     #[test]
-    fn only_the_full_name_of_one_key_is_taken() {
+    fn only_the_full_arn_of_one_key_is_accepted() {
         assert_eq!(KEY.parse::<KeyArn>().unwrap().as_str(), KEY);
         for bad in [
             "",

@@ -1,13 +1,13 @@
-//! JSON of KMS's `Decrypt`, as far as it is used here.
+//! The part of the JSON of KMS's `Decrypt` that is used here.
 
 use base64ct::{Base64, Encoding};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{KeyArn, ReleaseError, Wanted};
+use super::{KeyArn, KeyRequest, ReleaseError};
 
 /// Body of the request.
-pub(super) fn request(wanted: &Wanted<'_>, wrapped: &[u8], document: &[u8]) -> Vec<u8> {
+pub(super) fn request(wanted: &KeyRequest<'_>, wrapped: &[u8], document: &[u8]) -> Vec<u8> {
     json!({
         "KeyId": wanted.key.as_str(),
         "CiphertextBlob": Base64::encode_string(wrapped),
@@ -25,9 +25,9 @@ pub(super) fn request(wanted: &Wanted<'_>, wrapped: &[u8], document: &[u8]) -> V
     .into_bytes()
 }
 
-/// The envelope of an answer.
+/// Reads the envelope of an answer.
 pub(super) fn envelope(answer: &[u8], key: &KeyArn) -> Result<Vec<u8>, ReleaseError> {
-    // An error of serde quotes what it read, which may be a plaintext.
+    // An error of serde quotes its input, which may be a plaintext.
     let answer: Answer =
         serde_json::from_slice(answer).map_err(|_| ReleaseError::Answer("is not of its form"))?;
     if answer
@@ -46,11 +46,11 @@ pub(super) fn envelope(answer: &[u8], key: &KeyArn) -> Result<Vec<u8>, ReleaseEr
         .map_err(|_| ReleaseError::Answer("has a CiphertextForRecipient that is not base64"))
 }
 
-/// KMS's name of an error, cut down to what a name can be: it goes to the log.
+/// KMS's name for an error, reduced to letters, digits and underscores, because it is logged.
 pub(super) fn error_name(answer: &[u8]) -> String {
     let refusal: Option<Refusal> = serde_json::from_slice(answer).ok();
     let name = refusal.and_then(|refusal| refusal.kind.or(refusal.code));
-    // KMS writes a namespace before the name at times.
+    // KMS sometimes writes a namespace before the name.
     let name = name.unwrap_or_default();
     let name = name.rsplit('#').next().unwrap_or_default();
     let name: String = name

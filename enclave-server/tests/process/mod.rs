@@ -1,4 +1,4 @@
-//! The built server as a process of its own, and a client that speaks the little of HTTP that it needs.
+//! The built server as a separate process, and a minimal HTTP client.
 
 #![allow(
     dead_code,
@@ -22,7 +22,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server on a port that was free a moment ago, and waits until it answers.
+    /// Starts the server on a port that was just free, and waits until it answers.
     pub fn start() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
         let address = port.unwrap().to_string();
@@ -41,7 +41,7 @@ impl Server {
         server
     }
 
-    /// A line of the kernel's account of the server, in MiB.
+    /// A value of the server's `/proc/PID/status`, in MiB.
     pub fn memory(&self, name: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -63,7 +63,7 @@ impl Drop for Server {
     }
 }
 
-/// One connection that is kept, and the little of HTTP that it needs.
+/// A minimal HTTP client on one kept connection.
 pub struct Client(BufReader<TcpStream>);
 
 impl Client {
@@ -77,7 +77,7 @@ impl Client {
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// Sends a request and returns the body of an answer that has to be 200.
+    /// Sends a request and returns the body of the answer, whose status must be 200.
     pub fn send(&mut self, method: &str, path: &str, body: &[u8]) -> Vec<u8> {
         let (status, body) = self.ask(method, path, body);
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
@@ -89,7 +89,7 @@ impl Client {
         self.try_ask(method, path, body).unwrap()
     }
 
-    /// The same; fails where the connection ends before the answer does.
+    /// Sends a request and returns status and body; fails where the connection ends before the answer.
     pub fn try_ask(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<(u16, Vec<u8>)> {
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: enclave\r\ncontent-type: message/ohttp-req\r\ncontent-length: {}\r\n\r\n",

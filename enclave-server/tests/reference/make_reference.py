@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Computes the embeddings that the engine is judged by, with sentence-transformers on the same weights.
+"""Computes reference embeddings for the engine, with sentence-transformers on the same weights.
 
     pip install sentence-transformers
     python make_reference.py MODEL_DIR > reference.json
@@ -63,7 +63,7 @@ def main() -> None:
         "python": platform.python_version(),
         "max_seq_length": model.max_seq_length,
     }
-    # One line an item, so that a change of one text is a change of one line.
+    # One line for each item, so that a change of one text changes one line.
     lines = ",\n".join("  " + json.dumps(item) for item in items)
     print(json.dumps(record, indent=1)[:-2] + ',\n "items": [\n' + lines + "\n ]\n}")
 

@@ -1,4 +1,4 @@
-//! Many texts through client, relay and enclave over sockets, with a network between them that means no good.
+//! Many texts through client, relay and enclave over sockets, with a hostile network between them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::common::Options;
 const ITEMS: usize = 20_000;
 const BATCH: usize = 32;
 
-/// Enclave and host-proxy; where the latter listens.
+/// Starts enclave and host-proxy; returns the address of the latter.
 async fn stack(options: Options) -> (Listening, SocketAddr) {
     let enclave = Listening::start(options).await;
     let config = host_proxy::Config::try_parse_from([
@@ -33,7 +33,7 @@ async fn stack(options: Options) -> (Listening, SocketAddr) {
     (enclave, address)
 }
 
-/// A network between client and proxy; `handle` gets each connection and its number among those that become channels.
+/// A network between client and proxy. `handle` gets each connection, with its number among those that become channels.
 async fn network<F>(
     to: SocketAddr,
     handle: impl Fn(TcpStream, TcpStream, usize) -> F + Copy + Send + 'static,
@@ -89,7 +89,7 @@ fn client(enclave: &Listening, host: SocketAddr) -> Client {
     client.build().unwrap()
 }
 
-/// Embeds so many items; returns the tags of the answers, in the order in which they came.
+/// Embeds `count` items; returns the tags of the answers in the order of arrival.
 async fn embed(
     enclave: &Listening,
     host: SocketAddr,
@@ -100,7 +100,7 @@ async fn embed(
     tokio::spawn(async move {
         for start in (0..items).step_by(BATCH) {
             let tag: Vec<_> = (start..items.min(start + BATCH)).collect();
-            // As many letters as the toy reads, so that neighbours differ.
+            // As many letters as the toy model reads, so that neighbouring texts differ.
             let texts = tag.iter().map(|number| "x".repeat(1 + number % 13));
             let batch = Batch {
                 texts: texts.collect(),
@@ -133,7 +133,7 @@ async fn pass(mut near: TcpStream, mut far: TcpStream, _: usize) {
         .ok();
 }
 
-/// Cuts after so many bytes from the host, each time at another place: in the handshake, in frames, between them.
+/// Cuts the connection after some bytes from the host, each time at another place: in the handshake, in frames, between them.
 async fn cut(near: TcpStream, far: TcpStream, number: usize) {
     let limit = 200 + (number * 7_919) % 40_000;
     let (mut near_read, mut near_write) = near.into_split();
@@ -145,7 +145,7 @@ async fn cut(near: TcpStream, far: TcpStream, number: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_is_cut_again_and_again_loses_and_doubles_nothing() {
+async fn a_connection_that_is_cut_repeatedly_loses_and_repeats_nothing() {
     let (enclave, proxy) = stack(Options::default()).await;
     let (network, channels) = network(proxy, cut).await;
     let (outcome, seen) = embed(&enclave, network, ITEMS).await;
@@ -156,7 +156,7 @@ async fn a_connection_that_is_cut_again_and_again_loses_and_doubles_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_that_no_channel_takes_is_refused_at_once() {
+async fn a_batch_that_is_too_large_for_a_channel_is_refused_at_once() {
     let (enclave, proxy) = stack(Options::default()).await;
     let (network, channels) = network(proxy, pass).await;
     let (send, mut receive) = mpsc::channel(1);
@@ -168,7 +168,7 @@ async fn a_batch_that_no_channel_takes_is_refused_at_once() {
     assert_eq!(channels.load(Ordering::SeqCst), 1);
 }
 
-/// One frame of the host.
+/// Reads one frame of the host.
 async fn frame(from: &mut OwnedReadHalf) -> std::io::Result<Vec<u8>> {
     let mut header = [0; 16];
     from.read_exact(&mut header).await?;
@@ -179,7 +179,7 @@ async fn frame(from: &mut OwnedReadHalf) -> std::io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// What a network does to the host's fourth frame, after its hello and two answers.
+/// Attack of the network on the host's fourth frame, after its hello and two answers.
 #[derive(Clone, Copy, Debug)]
 enum Harm {
     Flip,
@@ -225,7 +225,7 @@ async fn harm(near: TcpStream, far: TcpStream, harm: Harm) -> std::io::Result<()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_network_changes_ends_the_run_and_is_not_tried_again() {
+async fn a_changed_frame_ends_the_run_without_a_retry() {
     let (enclave, proxy) = stack(Options::default()).await;
     for (kind, code) in [
         (Harm::Flip, "CHANNEL_FORGED"),
@@ -240,7 +240,7 @@ async fn what_a_network_changes_ends_the_run_and_is_not_tried_again() {
         let (outcome, seen) = embed(&enclave, network, 40 * BATCH).await;
         let error = outcome.unwrap_err();
         assert_eq!(error.code(), code, "{kind:?}: {error:?}");
-        assert_eq!(channels.load(Ordering::SeqCst), 1, "{kind:?}: tried again");
+        assert_eq!(channels.load(Ordering::SeqCst), 1, "{kind:?}: retried");
         let came = seen.iter().copied().eq(0..2 * BATCH);
         assert!(
             came,
@@ -250,13 +250,13 @@ async fn what_a_network_changes_ends_the_run_and_is_not_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_channel_is_enough_and_a_network_that_is_down_is_said() {
+async fn one_channel_suffices_and_an_unreachable_host_is_reported() {
     let (enclave, proxy) = stack(Options::default()).await;
     let (network, channels) = network(proxy, pass).await;
     let (outcome, seen) = embed(&enclave, network, 100).await;
     assert_eq!((outcome.unwrap(), seen.len()), (4, 100));
     assert_eq!(channels.load(Ordering::SeqCst), 1);
-    // Nobody listens there: said as what it is, without a policy being asked for.
+    // Without a listener the error is NETWORK, and no policy is requested.
     let nowhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = nowhere.local_addr().unwrap();
     drop(nowhere);
@@ -285,7 +285,7 @@ async fn a_refused_enclave_gets_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_is_set_during_a_run_costs_a_connection_and_nothing_else() {
+async fn a_clock_that_is_set_during_a_run_costs_only_a_connection() {
     let (enclave, proxy) = stack(Options::default()).await;
     // Answers from the future, and answers too old.
     for (before, after) in [(200, 0), (0, 200)] {
@@ -317,7 +317,7 @@ async fn a_clock_that_is_set_during_a_run_costs_a_connection_and_nothing_else() 
     }
 }
 
-/// The service's own policy with changes, as its user chose it.
+/// The service's policy with changes, chosen by its user.
 async fn policy(host: SocketAddr, change: impl FnOnce(&mut serde_json::Value)) -> Policy {
     let host = Host::new(
         &format!("http://{host}"),
@@ -351,7 +351,7 @@ async fn a_channel_is_closed_before_its_next_batch_where_its_release_is_withdraw
         let mut seen = Vec::new();
         let outcome = client.bulk(&mut receive, |done, _| {
             seen.push(done.tag);
-            // The channel is idle now; the batch that comes next would go over it.
+            // The channel is idle now, and would be used for the next batch.
             if let Some(send) = send.take() {
                 client.set_policy(next.clone());
                 send.try_send(batch(1)).ok().unwrap();

@@ -1,4 +1,4 @@
-//! Attested channels: the same requests as through the seal, over one connection.
+//! Attested channels: the same requests as at the gateway, over one connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use engine::{EncodeError, Encoder, PoolLimits};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The rig behind a real listener, until it is dropped.
+/// The rig with a socket listener, until it is dropped.
 pub(crate) struct Listening {
     pub(crate) rig: Rig,
     pub(crate) address: std::net::SocketAddr,
@@ -61,7 +61,7 @@ impl Listening {
         }
     }
 
-    /// A connection after its Upgrade.
+    /// Opens a connection and upgrades it.
     async fn stream(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let head = "GET /v1/channel HTTP/1.1\r\nhost: enclave\r\nconnection: upgrade\r\nupgrade: clearseal-channel\r\n\r\n";
@@ -111,7 +111,7 @@ fn tensors(input: &serde_json::Value) -> InnerRequest {
 }
 
 #[tokio::test]
-async fn a_channel_answers_as_the_seal_does() {
+async fn a_channel_answers_like_the_gateway() {
     let served = Listening::start(Options::default()).await;
     let rig = &served.rig;
     let attested = rig.attest().await;
@@ -134,7 +134,7 @@ async fn a_channel_answers_as_the_seal_does() {
     let mut signed = Vec::new();
     for (number, one) in (0..).zip(asked) {
         let answer = answer(&mut channel, rig, number, one).await;
-        // All but the root, whose salt is each request's own.
+        // Equal except for the root, because each request has a different salt.
         let root = 24..56;
         assert_eq!(
             stated_root(&answer.response.content),
@@ -148,10 +148,10 @@ async fn a_channel_answers_as_the_seal_does() {
         assert_eq!(vectors.truncated, [false, false]);
         assert_eq!(vectors.values.len(), 8);
     }
-    // Answers come in order. Of two that are computed together either may be signed first.
+    // Answers arrive in order. Of two that are computed together either may be signed first.
     signed.sort_unstable();
     assert_eq!(signed, [2, 3, 4, 5, 6]);
-    // What is refused is an answer, and the session goes on.
+    // A refusal is an answer too, and the session continues.
     for (request, status, wrong) in [
         (tensors(&json!([])), 400, "INPUT_EMPTY"),
         (
@@ -179,7 +179,7 @@ async fn a_channel_answers_as_the_seal_does() {
 }
 
 #[tokio::test]
-async fn a_client_that_knows_nothing_gets_a_document_and_rotated_keys_are_stale() {
+async fn a_client_without_keys_gets_a_document_and_rotated_keys_are_stale() {
     let served = Listening::start(Options::default()).await;
     let rig = &served.rig;
     let (_, policy) = rig.get("/v1/development-policy").await;
@@ -197,7 +197,7 @@ async fn a_client_that_knows_nothing_gets_a_document_and_rotated_keys_are_stale(
             document: Vec::new(),
             manifest: Vec::new(),
         };
-        // The receipt names the session's own document.
+        // The receipt names the session's document.
         let (message, one) = ask(rig, &attested, 0, tensors(&json!("hello")));
         channel.outgoing.send(Kind::Data, &message).await.unwrap();
         assert!(answer(&mut channel, rig, 0, one).await.receipt.is_some());
@@ -208,7 +208,7 @@ async fn a_client_that_knows_nothing_gets_a_document_and_rotated_keys_are_stale(
             .contains("clearseal_enclave_documents_total 1\n")
     );
 
-    // A replaced generation still endorses; one that is over does not, and takes no more requests.
+    // A replaced generation still endorses. An expired one does not, and accepts no more requests.
     let attested = rig.attest().await;
     let mut old = served.open(&attested).await.unwrap();
     rig.service.rotate().unwrap();
@@ -227,7 +227,7 @@ async fn a_client_that_knows_nothing_gets_a_document_and_rotated_keys_are_stale(
         old.incoming.receive().await.unwrap().is_none(),
         "closed, not cut off"
     );
-    // By a clock that went wrong its evidence is still good; the enclave knows better.
+    // By a wrong clock the client's evidence is still valid, but the enclave refuses.
     let (stream, rng) = (served.stream().await, &mut UnwrapErr(getrandom::SysRng));
     let earlier = attestation::UnixMillis(rig.now().0 - 4_300_000);
     let stale = connect_known(stream, &attested.verified, earlier, DEADLINE, rng).await;
@@ -264,15 +264,15 @@ async fn oversized_and_foreign_messages_end_a_channel() {
         (Kind::Data, 7),
     ] {
         let mut channel = served.open(&attested).await.unwrap();
-        // The server may be gone before the whole of it is written.
+        // The server may close before everything is written.
         channel.outgoing.send(kind, &vec![0; length]).await.ok();
-        // A clean close, an authenticated one, or a reset: never an answer.
+        // A close, an authenticated close, or a reset, but never an answer.
         let outcome = channel.incoming.receive().await;
         assert!(!matches!(outcome, Ok(Some(_))), "{kind:?} {length}");
     }
 }
 
-/// Computes one batch each time it is told to.
+/// Computes one batch for each signal.
 struct Stepped {
     begun: AtomicUsize,
     go: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
@@ -281,7 +281,7 @@ struct Stepped {
 impl Encoder for Stepped {
     fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
         self.begun.fetch_add(1, Ordering::SeqCst);
-        // The sender is gone at the end of the test.
+        // The sender is dropped at the end of the test.
         self.go.lock().unwrap().recv().ok();
         Toy.encode(sequences)
     }
@@ -300,7 +300,7 @@ impl Encoder for Stepped {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn draining_answers_what_was_taken_and_closes() {
+async fn draining_answers_accepted_requests_and_closes() {
     let (step, steps) = std::sync::mpsc::channel();
     let encoder = Arc::new(Stepped {
         begun: AtomicUsize::new(0),
@@ -321,7 +321,7 @@ async fn draining_answers_what_was_taken_and_closes() {
     served.stop.notify_one();
     let mut ended = served.ended.take().unwrap();
     tokio::task::yield_now().await;
-    assert!(ended.try_recv().is_err(), "a request is under way");
+    assert!(ended.try_recv().is_err(), "a request is in flight");
     step.send(()).unwrap();
     let answer = answer(&mut channel, &served.rig, 0, asked).await;
     assert!(answer.receipt.is_some());
@@ -330,7 +330,7 @@ async fn draining_answers_what_was_taken_and_closes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_channel_takes_two_requests_and_starves_no_one() {
+async fn a_channel_queues_two_requests_and_starves_no_other_client() {
     let (step, steps) = std::sync::mpsc::channel();
     let encoder = Arc::new(Stepped {
         begun: AtomicUsize::new(0),
@@ -359,7 +359,7 @@ async fn a_channel_takes_two_requests_and_starves_no_one() {
     while encoder.begun.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
-    // A sealed request that comes now is computed after those that were taken before it, and not after all twenty.
+    // A sealed request that arrives now is computed after the accepted ones, and not after all twenty.
     let sealed = async {
         let answer = rig.exchange(&attested, tensors(&json!("world"))).await;
         answer.map(|answer| answer.response.status).ok()
@@ -381,7 +381,7 @@ async fn a_channel_takes_two_requests_and_starves_no_one() {
 }
 
 #[tokio::test]
-async fn what_is_taken_in_the_last_moment_of_the_keys_is_answered() {
+async fn a_request_accepted_in_the_last_second_of_the_keys_is_answered() {
     let periods = Periods::new(Duration::from_secs(5), Duration::from_secs(5)).unwrap();
     let served = Listening::start(Options {
         periods,
@@ -391,7 +391,7 @@ async fn what_is_taken_in_the_last_moment_of_the_keys_is_answered() {
     let rig = &served.rig;
     let attested = rig.attest().await;
     let mut channel = served.open(&attested).await.unwrap();
-    // The session is older than keys ever take requests. The rig has a clock of its own, by which they still do.
+    // The session is older than keys accept requests. By the rig's clock they still do.
     tokio::time::pause();
     tokio::time::advance(periods.longest() + Duration::from_secs(1)).await;
     tokio::time::resume();

@@ -1,13 +1,10 @@
-//! A whole service in this process: real routers, keys, seals and receipts; simulated module; a small encoder.
+//! A whole service in this process, with real routers, keys, seals and receipts, a simulated module, and a small encoder.
 
 #![allow(
     dead_code,
     unreachable_pub,
     reason = "each test binary uses a part of it"
 )]
-
-#[path = "../../../crates/engine/tests/bert/mod.rs"]
-mod bert;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,10 +33,10 @@ use rand_core::{Rng, UnwrapErr};
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
-/// Word that the toy model knows; what a test looks for where it must not be.
+/// A word that the toy model knows. Tests check that it does not appear where it must not.
 pub const SECRET: &str = "quokka";
 pub const MODEL: &str = "toy";
-/// Another name of it, as the hub's names are.
+/// An alias of the model, in the form of the hub's names.
 pub const ALIAS: &str = "toys/toy";
 pub const START: u64 = 1_795_183_380;
 
@@ -53,18 +50,18 @@ pub struct Rig {
 pub struct Time {
     pub wall: AtomicU64,
     pub steady: AtomicU64,
-    /// Ends of the service's waits by the steady clock, in the order in which they began.
+    /// Ends of the service's waits by the steady clock, in the order of their starts.
     pub waits: Mutex<Vec<Duration>>,
     moved: Notify,
 }
 
 impl Time {
-    /// What a client's clock shows.
+    /// The client's time.
     pub fn client(&self) -> UnixMillis {
         self.truth().wall
     }
 
-    /// Waits until a test has moved the steady clock so far.
+    /// Waits until a test has advanced the steady clock to `steady`.
     async fn wait_until(&self, steady: Duration) {
         self.waits.lock().unwrap().push(steady);
         loop {
@@ -88,7 +85,7 @@ impl Time {
 /// Not a whole second, and not zero.
 const STEADY_START: u64 = 77_700;
 
-/// What a request for evidence came to.
+/// Verified evidence, and its parts.
 pub struct Attested {
     pub verified: VerifiedAttestation,
     pub document: Vec<u8>,
@@ -101,7 +98,7 @@ pub struct Options {
     pub encoder: Arc<dyn Encoder>,
     pub pool: PoolLimits,
     pub limits: Limits,
-    /// Puts something before the simulated module.
+    /// Wraps the simulated module.
     pub nsm: Box<Wrap>,
     pub periods: Periods,
     pub answer_steps: Option<AnswerSteps>,
@@ -138,7 +135,7 @@ impl Rig {
         Self::build(options, |service| service)
     }
 
-    /// Also lets a test exchange the private router.
+    /// Like [`with`](Self::with), with a change of the private router.
     pub fn build(options: Options, inner: impl FnOnce(Router) -> Router) -> Self {
         let time = Arc::new(Time {
             wall: AtomicU64::new(START * 1000),
@@ -160,7 +157,7 @@ impl Rig {
                 Box::pin(async move { time.wait_until(steady).await })
             }
         }));
-        // The module has a clock of its own, which nobody sets.
+        // The module has a separate clock, which no test sets.
         let module = Clock::new({
             let time = Arc::clone(&time);
             move || time.truth()
@@ -205,19 +202,19 @@ impl Rig {
         self.time.truth().wall
     }
 
-    /// Time passes.
+    /// Advances both clocks.
     pub fn advance(&self, seconds: u64) {
         self.advance_millis(seconds * 1000);
     }
 
-    /// Time passes.
+    /// Advances both clocks.
     pub fn advance_millis(&self, millis: u64) {
         self.time.wall.fetch_add(millis, Ordering::SeqCst);
         self.time.steady.fetch_add(millis, Ordering::SeqCst);
         self.time.moved.notify_waiters();
     }
 
-    /// The wall clock is set, and no time passes.
+    /// Sets the wall clock by `seconds`; no time passes.
     pub fn set_wall(&self, seconds: i64) {
         let wall = self.time.wall.load(Ordering::SeqCst);
         let wall = wall.saturating_add_signed(seconds * 1000);
@@ -237,7 +234,7 @@ impl Rig {
         )
     }
 
-    /// What the listener for metrics answers.
+    /// The text of `GET /metrics`.
     pub async fn metrics(&self) -> String {
         let request = Request::get("/metrics").body(Body::empty()).unwrap();
         let router = api::metrics_router(Arc::clone(&self.service));
@@ -255,7 +252,7 @@ impl Rig {
         self.send(request).await
     }
 
-    /// Fetches evidence and verifies it as a client does.
+    /// Fetches evidence and verifies it like a client.
     pub async fn attest(&self) -> Attested {
         let mut nonce = [0; 32];
         UnwrapErr(SysRng).fill_bytes(&mut nonce);
@@ -289,7 +286,7 @@ impl Rig {
         }
     }
 
-    /// One sealed request, as an honest client makes it.
+    /// Sends one sealed request of an honest client.
     pub async fn exchange(
         &self,
         attested: &Attested,
@@ -347,7 +344,7 @@ impl Encoder for Toy {
         Ok(sequences
             .iter()
             .flat_map(|sequence| {
-                assert!(!sequence.contains(&PANIC), "{SECRET}: told to panic");
+                assert!(!sequence.contains(&PANIC), "{SECRET}: deliberate");
                 let sum = sequence.iter().map(|id| *id as f32).sum::<f32>();
                 let row = [1.0, sequence.len() as f32, sum, 0.5];
                 let length = row.iter().map(|value| value * value).sum::<f32>().sqrt();
@@ -372,9 +369,9 @@ impl Encoder for Toy {
 /// After five special tokens and three words.
 const PANIC: u32 = 8;
 
-/// BERT's pipeline over letters and a few words.
+/// BERT's tokenizer over letters and a few words.
 fn tokenizer_json() -> Vec<u8> {
     let words = ["hello", "world", SECRET, "panic"].map(str::to_owned);
     let letters = ('a'..='z').flat_map(|letter| [letter.to_string(), format!("##{letter}")]);
-    bert::tokenizer_json(words.into_iter().chain(letters))
+    fixtures::tokenizer::tokenizer_json(words.into_iter().chain(letters))
 }

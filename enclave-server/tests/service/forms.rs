@@ -1,4 +1,4 @@
-//! Requests in other forms than the plainest one: what means the same is answered alike, and what cannot be read is refused by name.
+//! Requests in unusual forms: equivalent requests get equal answers, and unreadable ones are refused with a code.
 
 use protocol::bundle::AuditBundle;
 use protocol::exchange::Answer;
@@ -26,7 +26,7 @@ fn vectors(body: &Value) -> Vec<Value> {
     data.map(|datum| datum["embedding"].clone()).collect()
 }
 
-/// Whether each item of an answer can be proved, as `clearseal embed --proofs` does it.
+/// Whether each item of an answer can be proved, in the way of `clearseal embed --proofs`.
 fn is_provable(attested: &Attested, answer: &Answer) -> bool {
     let Attested {
         document, manifest, ..
@@ -36,7 +36,7 @@ fn is_provable(attested: &Attested, answer: &Answer) -> bool {
 }
 
 #[tokio::test]
-async fn one_number_has_many_forms() {
+async fn a_number_is_accepted_in_any_notation() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let body = |dimensions: &str, ids: &str| {
@@ -71,7 +71,7 @@ async fn one_number_has_many_forms() {
 
 /// `[PAD]` is 0, `[CLS]` 2, `[SEP]` 3, and `hello world` 5, 6.
 #[tokio::test]
-async fn token_ids_mean_their_text_with_and_without_special_tokens() {
+async fn token_ids_with_and_without_special_tokens_give_the_vector_of_the_text() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let ids = |ids: Value| embeddings(&json!({"model": MODEL, "tokenizer": MODEL, "input": ids}));
@@ -101,7 +101,7 @@ async fn token_ids_mean_their_text_with_and_without_special_tokens() {
 }
 
 #[tokio::test]
-async fn one_lone_surrogate_fails_no_other_item() {
+async fn a_lone_surrogate_does_not_affect_other_items() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let replaced = json!({"model": MODEL, "input": ["hello", "\u{fffd} world", "x"]});
@@ -120,7 +120,7 @@ async fn one_lone_surrogate_fails_no_other_item() {
 }
 
 #[tokio::test]
-async fn content_in_another_encoding_is_named_and_refused() {
+async fn content_in_another_encoding_is_refused_by_code() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let body = json!({"model": MODEL, "input": "hello"});
@@ -168,7 +168,7 @@ async fn content_in_another_encoding_is_named_and_refused() {
         let (status, ..) = ask(&rig, &attested, request).await;
         assert_eq!(status, 200, "{name}: {value}");
     }
-    // Without a word of its encoding.
+    // Without a header that names the encoding.
     let (status, refusal, _) = ask(&rig, &attested, raw(utf16)).await;
     assert_eq!(
         (status, &refusal["error"]["code"]),

@@ -1,4 +1,4 @@
-//! The `ohttp` crate, written by an author of RFC 9458, as client of this gateway.
+//! The `ohttp` crate, by an author of RFC 9458, as a client of this gateway.
 
 use crate::common::{MODEL, Rig, embeddings};
 use attestation::{Kem, KeyConfig};
@@ -12,7 +12,7 @@ async fn the_ohttp_crate_is_answered() {
     ohttp::init();
     let rig = Rig::new();
     let attested = rig.attest().await;
-    // That crate knows X25519 only.
+    // That crate supports only X25519.
     let configs: Vec<KeyConfig> = attested
         .verified
         .sealing_keys()

@@ -1,4 +1,4 @@
-//! The log of receipts: the keys and what is issued under them are in it, in order, under a head that the enclave signed itself.
+//! The log of receipts contains the keys and every receipt under them, in order, under a head that the enclave signs.
 
 use std::collections::HashSet;
 
@@ -63,7 +63,7 @@ async fn every_receipt_is_a_leaf_at_its_own_number() {
     let (begun, head) = leaves(&rig, &log, 0).await;
     let manifest = begun.head.manifest;
     assert_eq!((begun.leaves, head.size), (vec![keys_hash(&manifest)], 1));
-    // The keys that a client was given are those of the log's first leaf.
+    // The client's keys are those of the log's first leaf.
     assert_eq!(manifest, attested.manifest);
     let mut receipts = Vec::new();
     for number in 1..6 {
@@ -84,7 +84,7 @@ async fn every_receipt_is_a_leaf_at_its_own_number() {
 }
 
 #[tokio::test]
-async fn numbers_neither_repeat_nor_go_back_when_many_ask_at_once() {
+async fn concurrent_requests_get_distinct_rising_numbers() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let ask = || receipt(&rig, &attested);
@@ -101,7 +101,7 @@ async fn numbers_neither_repeat_nor_go_back_when_many_ask_at_once() {
 }
 
 #[tokio::test]
-async fn each_key_has_a_log_and_the_last_one_can_be_fetched_to_its_end() {
+async fn each_key_has_a_log_that_can_be_fetched_until_its_manifest_ends() {
     let rig = Rig::new();
     let old = rig.attest().await;
     receipt(&rig, &old).await;
@@ -110,10 +110,10 @@ async fn each_key_has_a_log_and_the_last_one_can_be_fetched_to_its_end() {
     let new = rig.attest().await;
     let names = [&new, &old].map(|attested| *attested.verified.receipt_key().bytes());
     assert_eq!(logs(&rig).await, names);
-    // Both grow in the overlap, each by its own numbers.
+    // Both grow in the overlap, with separate numbers.
     assert_eq!(receipt(&rig, &new).await.0, 1);
     assert_eq!(receipt(&rig, &old).await.0, 2);
-    // The overlap is over: no more requests, but the log is there until the manifest ends, a minute later.
+    // After the overlap there are no more requests, but the log is served until the manifest ends a minute later.
     rig.advance(660);
     rig.service.remove_expired();
     assert_eq!(leaves(&rig, &names[1], 0).await.1.size, 3);
@@ -151,7 +151,7 @@ async fn a_heads_document_binds_the_key_and_is_renewed_within_its_certificates_l
 }
 
 #[tokio::test]
-async fn a_malformed_question_is_said_to_be_one() {
+async fn a_malformed_query_is_refused() {
     let rig = Rig::new();
     let log = hex(&logs(&rig).await[0]);
     let upper = log.to_uppercase();

@@ -1,14 +1,14 @@
-//! The served OpenAPI document against real requests and real answers.
+//! Compares the served OpenAPI document with real requests and answers.
 
 use protocol::inner::InnerRequest;
 use serde_json::{Value, json};
 
 use crate::common::{ALIAS, Attested, MODEL, Rig, embeddings};
 
-/// What a value has to be like, by the document. Knows every keyword that the document uses, and panics at any other one.
+/// Validates values by the document. Knows every keyword that the document uses, and panics at any other.
 struct Judge<'a> {
     document: &'a Value,
-    /// Refuses members that are not described: an answer has none.
+    /// Refuses members that the document does not describe; for answers.
     strict: bool,
 }
 
@@ -183,7 +183,7 @@ async fn every_member_of_a_request_is_described() {
     let (_, document) = ask(&rig, &attested, "GET", "/v1/openapi.json").await;
     let described = &document["components"]["schemas"]["EmbeddingsRequest"]["properties"];
     for name in described.as_object().unwrap().keys() {
-        // What is read may be there once; what is ignored may be there often.
+        // A known member may occur once; an ignored one may be repeated.
         let mut request = embeddings(&json!({}));
         let twice = format!(r#"{{"model":"{MODEL}","input":"hello","{name}":null,"{name}":null}}"#);
         request.content = twice.into_bytes();
@@ -194,7 +194,7 @@ async fn every_member_of_a_request_is_described() {
             "{name} is described, and ignored"
         );
     }
-    // The refusal of a request lists what is read.
+    // The refusal of a request lists the known members.
     let (_, refusal) = rig.embed(json!({"model": 7})).await;
     let message = refusal["error"]["message"].as_str().unwrap();
     for name in described.as_object().unwrap().keys() {
@@ -206,7 +206,7 @@ async fn every_member_of_a_request_is_described() {
 }
 
 #[tokio::test]
-async fn answers_are_as_the_document_describes_them() {
+async fn answers_match_the_document() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let (_, document) = ask(&rig, &attested, "GET", "/v1/openapi.json").await;

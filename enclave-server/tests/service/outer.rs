@@ -1,4 +1,4 @@
-//! The endpoints outside the seal: what anyone may ask, and how it is refused.
+//! The plaintext endpoints, which anyone may call, and their refusals.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -50,7 +50,7 @@ async fn nonces_are_checked_before_the_module_is_asked() {
 }
 
 #[tokio::test]
-async fn evidence_comes_with_the_name_that_clients_derive_from_it() {
+async fn evidence_has_the_name_that_clients_derive_from_it() {
     let rig = Rig::new();
     let path = "/v1/attestation?nonce=AAAAAAAAAAAAAAAAAAAAAA";
     let request = Request::get(path).body(Body::empty()).unwrap();
@@ -169,9 +169,9 @@ async fn too_many_at_once_are_refused() {
     );
 }
 
-/// Two requests that differ in all that may not be told leave the same.
+/// Two requests that differ in every secret property leave equal metrics.
 #[tokio::test]
-async fn metrics_tell_nothing_of_a_single_request() {
+async fn metrics_reveal_nothing_of_a_single_request() {
     let mut seen = Vec::new();
     for input in [json!("a"), json!(["hello world", "c d e f g h", "hello"])] {
         let rig = Rig::new();
@@ -192,7 +192,7 @@ async fn metrics_tell_nothing_of_a_single_request() {
     }
 }
 
-/// A request whose sender says nothing more.
+/// A request whose sender stalls after `start`.
 fn stalled(start: &'static [u8]) -> Request<Body> {
     Request::post("/v1/gateway")
         .header("content-type", "message/ohttp-req")
@@ -229,7 +229,7 @@ async fn slow_bodies_hold_no_slot() {
 }
 
 #[tokio::test]
-async fn bodies_that_arrive_are_bounded_together_and_small_ones_pass() {
+async fn arriving_bodies_share_a_budget_and_small_ones_bypass_it() {
     static PART: [u8; 900_000] = [0; 900_000];
     let limits = Limits {
         arriving_bytes: 1 << 20,
@@ -250,14 +250,14 @@ async fn bodies_that_arrive_are_bounded_together_and_small_ones_pass() {
     );
     let request = embeddings(&json!({"model": MODEL, "input": "hello"}));
     assert!(rig.exchange(&attested, request).await.is_ok());
-    // What a sender who goes away had taken is there again.
+    // The memory of a sender that disconnected is released.
     slow.abort();
     assert!(slow.await.unwrap_err().is_cancelled());
     assert_eq!(code(&rig.post(PART.to_vec()).await.1), "KEY_UNKNOWN");
 }
 
 #[tokio::test]
-async fn large_answers_are_bounded_together() {
+async fn large_answers_share_a_budget() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let many: Vec<_> = (0..2000).map(|_| "a").collect();
@@ -289,7 +289,7 @@ async fn large_answers_are_bounded_together() {
 }
 
 #[tokio::test]
-async fn private_endpoints_are_not_outside() {
+async fn private_endpoints_are_not_reachable_in_plaintext() {
     let rig = Rig::new();
     let post = Request::post("/v1/embeddings")
         .body(Body::from("{}"))
@@ -337,7 +337,7 @@ async fn health_readiness_and_metrics() {
     assert_eq!(rig.get("/healthz").await.0, StatusCode::OK);
 }
 
-/// A body whose sender says something, and then nothing more.
+/// A body whose sender stalls after the first part.
 struct Stalled(Option<&'static [u8]>);
 
 impl hyper::body::Body for Stalled {

@@ -1,4 +1,4 @@
-//! The private API, through the seal: OpenAI's shapes and errors.
+//! The private API, in sealed requests: OpenAI's formats and errors.
 
 use crate::common::{ALIAS, LIMITS, MODEL, Options, Rig, SECRET, code, embeddings};
 use base64ct::{Base64, Encoding};
@@ -16,7 +16,7 @@ fn floats(value: &Value) -> Vec<f32> {
 }
 
 #[tokio::test]
-async fn inputs_of_every_shape_come_back_in_order() {
+async fn inputs_of_every_form_are_answered_in_order() {
     let rig = Rig::new();
     let (status, single) = rig
         .embed(json!({"model": MODEL, "input": "hello world"}))
@@ -55,7 +55,7 @@ async fn inputs_of_every_shape_come_back_in_order() {
 }
 
 #[tokio::test]
-async fn base64_and_float_say_the_same() {
+async fn base64_and_float_have_equal_values() {
     let rig = Rig::new();
     let (_, float) = rig.embed(json!({"model": MODEL, "input": "hello"})).await;
     let (_, base64) = rig
@@ -72,7 +72,7 @@ async fn base64_and_float_say_the_same() {
 }
 
 #[tokio::test]
-async fn dimensions_shorten_and_renormalise() {
+async fn dimensions_truncate_and_renormalise() {
     let rig = Rig::new();
     let (_, full) = rig.embed(json!({"model": MODEL, "input": "hello"})).await;
     let (_, short) = rig
@@ -121,7 +121,7 @@ async fn truncation_is_reported() {
 }
 
 #[tokio::test]
-async fn a_long_text_is_refused_where_none_is_to_be_cut() {
+async fn a_long_text_is_refused_without_truncation() {
     let rig = Rig::new();
     let (status, error) = rig
         .embed(json!({"model": MODEL, "input": ["x", "a ".repeat(15)], "truncate": false}))
@@ -169,7 +169,7 @@ async fn a_text_longer_than_any_model_reads_is_refused() {
 }
 
 #[tokio::test]
-async fn members_without_a_meaning_are_ignored_and_named_in_the_answer() {
+async fn unknown_members_are_ignored_and_named_in_the_answer() {
     let rig = Rig::new();
     let (status, body) = rig
         .embed(json!({"model": MODEL, "input": "hello", "priority": {"a": [1]}, "seed": 1}))
@@ -203,7 +203,7 @@ async fn a_model_answers_to_each_of_its_names() {
 }
 
 #[tokio::test]
-async fn errors_have_openais_shape_and_quote_nothing() {
+async fn errors_have_openais_format_and_quote_nothing() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     for (body, status, expected) in [
@@ -230,7 +230,7 @@ async fn errors_have_openais_shape_and_quote_nothing() {
             400,
             "TOKEN_UNKNOWN",
         ),
-        // Ids of this vocabulary, and of most others.
+        // Ids that are valid in this vocabulary, and in most others.
         (
             json!({"model": MODEL, "input": [5, 6]}),
             400,

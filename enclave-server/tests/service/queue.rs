@@ -1,4 +1,4 @@
-//! A queue that is full, through the seal.
+//! The answer to a sealed request when the queue is full.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -12,7 +12,7 @@ fn hello() -> InnerRequest {
     embeddings(&json!({"model": MODEL, "input": "hello world"}))
 }
 
-/// Holds every call until it is let go.
+/// An encoder that blocks every call until it is released.
 struct Held {
     entered: AtomicBool,
     go: Mutex<bool>,
@@ -71,7 +71,7 @@ async fn a_full_queue_is_a_sealed_429() {
     while !held.entered.load(Ordering::SeqCst) {
         tokio::task::yield_now().await;
     }
-    // More than one slice: a slice of its own is let in for every request.
+    // More than one slice, because one slice of each request is always accepted.
     let busy = rig
         .exchange(
             &attested,

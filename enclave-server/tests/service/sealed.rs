@@ -1,4 +1,4 @@
-//! The whole path: attest, verify, seal, answer, open, verify the receipt; and what must never work on it.
+//! The whole path: attest, verify, seal, answer, open, verify the receipt; and attacks on it.
 
 use crate::common::{Attested, MODEL, Options, Rig, SECRET, code, embeddings};
 use attestation::{Aead, Kem};
@@ -29,8 +29,8 @@ fn terms(rig: &Rig, attested: &Attested) -> Terms {
     }
 }
 
-/// Seals by hand, and opens the answer by hand.
-async fn by_hand(rig: &Rig, attested: &Attested, inner: &[u8]) -> InnerResponse {
+/// Seals `inner` without the client library, and opens the answer.
+async fn exchange_raw(rig: &Rig, attested: &Attested, inner: &[u8]) -> InnerResponse {
     let key = attested.verified.sealing_keys().remove(0);
     let (sealed, opener) =
         ohttp::encapsulate(&key, &[Aead::Aes256Gcm], inner, &mut UnwrapErr(SysRng)).unwrap();
@@ -43,7 +43,7 @@ async fn by_hand(rig: &Rig, attested: &Attested, inner: &[u8]) -> InnerResponse 
 async fn a_text_is_embedded_and_the_receipt_verifies() {
     let rig = Rig::new();
     let attested = rig.attest().await;
-    // Number 0 is that of the keys.
+    // Leaf 0 holds the keys.
     for sequence in 1..3 {
         let answer = rig
             .exchange(&attested, hello())
@@ -67,7 +67,7 @@ async fn a_text_is_embedded_and_the_receipt_verifies() {
         );
         let claims = answer.receipt.unwrap().report.claims.unwrap();
         assert_eq!(claims.sequence_number, sequence);
-        // An exact peak tells how large a request was that moved it; an exact time, how long the text was.
+        // An exact peak would reveal the size of a request, an exact time the length of its text.
         assert!(claims.memory_peak_mb > 0 && claims.memory_peak_mb.is_multiple_of(64));
         assert!(claims.execution_time_ms.is_power_of_two());
     }
@@ -169,7 +169,7 @@ async fn only_an_inference_gets_a_receipt_and_a_leaf() {
 }
 
 #[tokio::test]
-async fn counters_come_sealed_and_in_powers_of_two() {
+async fn counters_are_sealed_powers_of_two() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let counters = async || {
@@ -186,14 +186,14 @@ async fn counters_come_sealed_and_in_powers_of_two() {
         ["computed", "answered", "refused", "failed"].map(count)
     };
     assert_eq!(counters().await, [0, 0, 0, 0]);
-    // As few as one client can tell apart from others' show nothing.
+    // Small counts, which a single request could change, are shown as 0.
     for _ in 0..3 {
         rig.exchange(&attested, hello()).await.unwrap();
     }
     let (failed, _) = rig.embed(json!({"model": MODEL, "input": "panic"})).await;
     assert_eq!(failed, 500);
     assert_eq!(counters().await, [0, 0, 0, 0]);
-    // 127 of each have passed every threshold below 128.
+    // A count of 127 has passed every threshold below 128.
     for input in ["hello", ""] {
         for _ in 0..127 {
             let request = embeddings(&json!({"model": MODEL, "input": input}));
@@ -213,7 +213,7 @@ async fn terms_and_no_receipt(
     status: u16,
 ) {
     terms(rig, attested).write(&mut request).unwrap();
-    let response = by_hand(rig, attested, &request.encode_padded().unwrap()).await;
+    let response = exchange_raw(rig, attested, &request.encode_padded().unwrap()).await;
     assert_eq!(
         response.status, status,
         "{} {}",
@@ -223,7 +223,7 @@ async fn terms_and_no_receipt(
 }
 
 #[tokio::test]
-async fn a_date_far_off_is_refused() {
+async fn a_date_outside_the_window_is_refused() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     for (ahead, refused) in [(0, false), (299, false), (301, true)] {
@@ -231,7 +231,7 @@ async fn a_date_far_off_is_refused() {
         terms(&rig, &attested).write(&mut request).unwrap();
         let inner = request.encode_padded().unwrap();
         rig.advance(ahead);
-        let response = by_hand(&rig, &attested, &inner).await;
+        let response = exchange_raw(&rig, &attested, &inner).await;
         assert_eq!(response.status == 400, refused, "{ahead}");
         if refused {
             assert_eq!(code(&response.content), "DATE_OUT_OF_WINDOW");
@@ -249,7 +249,7 @@ async fn only_documents_of_this_enclave_are_named_in_receipts() {
     terms.document = foreign.verified.document_sha256();
     let mut request = hello();
     terms.write(&mut request).unwrap();
-    let response = by_hand(&rig, &attested, &request.encode_padded().unwrap()).await;
+    let response = exchange_raw(&rig, &attested, &request.encode_padded().unwrap()).await;
     assert_eq!(
         (response.status, code(&response.content).as_str()),
         (400, "DOCUMENT_UNKNOWN")
@@ -276,10 +276,10 @@ async fn each_client_gets_a_receipt_about_its_own_document() {
 }
 
 #[tokio::test]
-async fn missing_terms_are_refused_inside_the_seal() {
+async fn missing_terms_get_a_sealed_refusal() {
     let rig = Rig::new();
     let attested = rig.attest().await;
-    let response = by_hand(&rig, &attested, &hello().encode_padded().unwrap()).await;
+    let response = exchange_raw(&rig, &attested, &hello().encode_padded().unwrap()).await;
     assert_eq!(
         (response.status, code(&response.content).as_str()),
         (400, "TERMS_MALFORMED")
@@ -287,7 +287,7 @@ async fn missing_terms_are_refused_inside_the_seal() {
 }
 
 #[tokio::test]
-async fn garbage_inside_the_seal_is_answered_inside_the_seal() {
+async fn sealed_garbage_gets_a_sealed_answer() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     for garbage in [
@@ -295,7 +295,7 @@ async fn garbage_inside_the_seal_is_answered_inside_the_seal() {
         &[0xff; 64],
         b"POST /v1/embeddings HTTP/1.1\r\n\r\n",
     ] {
-        let response = by_hand(&rig, &attested, garbage).await;
+        let response = exchange_raw(&rig, &attested, garbage).await;
         assert_eq!(response.status, 400);
         assert!(
             code(&response.content).starts_with("INNER_"),
@@ -306,7 +306,7 @@ async fn garbage_inside_the_seal_is_answered_inside_the_seal() {
 }
 
 #[tokio::test]
-async fn keys_work_through_their_overlap_and_no_longer() {
+async fn keys_are_accepted_through_their_overlap_and_no_longer() {
     let rig = Rig::new();
     let old = rig.attest().await;
     rig.advance(3600);
@@ -326,7 +326,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
     );
     assert!(rig.exchange(&old, hello()).await.is_ok());
     assert!(rig.exchange(&new, hello()).await.is_ok());
-    // Past the overlap, whether the old generation was dropped already or not.
+    // After the overlap, before and after the old generation is dropped.
     let (sealed, _) =
         exchange::begin(&old.verified, hello(), rig.now(), &mut UnwrapErr(SysRng)).unwrap();
     rig.advance(601);
@@ -343,7 +343,7 @@ async fn keys_work_through_their_overlap_and_no_longer() {
 }
 
 #[tokio::test]
-async fn a_document_of_the_other_generation_is_not_believed() {
+async fn a_document_of_another_generation_is_refused() {
     let rig = Rig::new();
     let old = rig.attest().await;
     rig.service.rotate().unwrap();
@@ -352,7 +352,7 @@ async fn a_document_of_the_other_generation_is_not_believed() {
     terms.document = old.verified.document_sha256();
     let mut request = hello();
     terms.write(&mut request).unwrap();
-    let response = by_hand(&rig, &new, &request.encode_padded().unwrap()).await;
+    let response = exchange_raw(&rig, &new, &request.encode_padded().unwrap()).await;
     assert_eq!(code(&response.content), "DOCUMENT_UNKNOWN");
 }
 
@@ -401,7 +401,7 @@ async fn a_panic_is_a_sealed_500() {
 }
 
 #[tokio::test]
-async fn answers_are_padded_whatever_they_are() {
+async fn every_answer_is_padded() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     for body in [
@@ -425,17 +425,17 @@ async fn answers_are_padded_whatever_they_are() {
 }
 
 #[tokio::test]
-async fn a_document_from_an_earlier_life_is_declined_by_code() {
+async fn a_document_from_before_a_restart_is_refused_by_code() {
     let rig = Rig::new();
     let attested = rig.attest().await;
-    // As if its document had been pushed out by later ones: the same keys, an unknown hash.
+    // The same keys with an unknown hash, as if later documents had displaced it.
     let mut terms = terms(&rig, &attested);
     terms.document = [1; 32];
     let mut request = hello();
     terms.write(&mut request).unwrap();
     assert_eq!(
         code(
-            &by_hand(&rig, &attested, &request.encode_padded().unwrap())
+            &exchange_raw(&rig, &attested, &request.encode_padded().unwrap())
                 .await
                 .content
         ),
@@ -444,7 +444,7 @@ async fn a_document_from_an_earlier_life_is_declined_by_code() {
 }
 
 #[tokio::test]
-async fn evidence_of_an_earlier_life_leads_to_the_key_problem() {
+async fn evidence_from_before_a_restart_leads_to_the_key_problem() {
     let (rig, earlier) = (Rig::new(), Rig::new());
     let foreign = earlier.attest().await;
     let (sealed, _) = exchange::begin(
@@ -454,7 +454,7 @@ async fn evidence_of_an_earlier_life_leads_to_the_key_problem() {
         &mut UnwrapErr(SysRng),
     )
     .unwrap();
-    // Whether the identifier is unknown or, by chance, that of another key.
+    // The identifier is unknown or, by chance, that of another key.
     let (status, problem) = rig.post(sealed).await;
     assert_eq!(
         (status, code(&problem).as_str()),

@@ -1,4 +1,4 @@
-//! Answers that leave at steps: how long they took is not seen, whatever they are.
+//! With answer steps, every kind of answer leaves at a step, so that its exact duration is not visible.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::channel::{Listening, answer, ask};
 use crate::common::{LIMITS, MODEL, Options, Rig, Toy, code, embeddings};
 
-/// The toy model, which computes once it is let go.
+/// The toy model, which computes once for each release.
 #[derive(Default)]
 struct Gate {
     entered: AtomicUsize,
@@ -24,7 +24,7 @@ struct Gate {
 }
 
 impl Gate {
-    fn let_one_go(&self) {
+    fn release_one(&self) {
         *self.passes.lock().unwrap() += 1;
         self.changed.notify_one();
     }
@@ -78,19 +78,19 @@ fn steady(rig: &Rig) -> Duration {
     Duration::from_millis(rig.time.steady.load(Ordering::SeqCst))
 }
 
-/// Waits until `count` answers in all were held, and returns the ends of all waits.
-async fn held(rig: &Rig, count: usize) -> Vec<Duration> {
+/// Waits until `count` answers have been delayed, and returns the ends of all waits.
+async fn wait_ends(rig: &Rig, count: usize) -> Vec<Duration> {
     until(|| rig.time.waits.lock().unwrap().len() >= count).await;
     rig.time.waits.lock().unwrap().clone()
 }
 
-/// Lets time pass until `end`.
+/// Advances the clock to `end`.
 fn pass(rig: &Rig, end: Duration) {
     let left = end.saturating_sub(steady(rig)).as_millis();
     rig.advance_millis(u64::try_from(left).unwrap());
 }
 
-/// Leaves of the service's log, as its host sees them at any time.
+/// Number of leaves of the service's log, which its host can read at any time.
 async fn leaves(rig: &Rig) -> usize {
     let logs: Logs = from_json(&rig.get("/v1/log").await.1).unwrap();
     let path = format!("/v1/log/leaves?log={}&from=0", hex(&logs.logs[0]));
@@ -99,7 +99,7 @@ async fn leaves(rig: &Rig) -> usize {
 }
 
 #[tokio::test]
-async fn an_answer_leaves_at_the_next_step_and_the_log_shows_it_no_sooner() {
+async fn an_answer_leaves_at_the_next_step_and_the_log_shows_it_no_earlier() {
     let gate = Arc::new(Gate::default());
     let rig = Rig::with(Options {
         encoder: Arc::clone(&gate) as Arc<dyn Encoder>,
@@ -119,17 +119,17 @@ async fn an_answer_leaves_at_the_next_step_and_the_log_shows_it_no_sooner() {
         let control = async {
             until(|| gate.entered.load(Ordering::SeqCst) == number).await;
             rig.advance_millis(taken);
-            gate.let_one_go();
-            let ends = held(&rig, number).await;
+            gate.release_one();
+            let ends = wait_ends(&rig, number).await;
             let end = ends[number - 1];
             assert_eq!(
                 end - arrived,
                 Duration::from_millis(leaves_after),
                 "computed in {taken} ms"
             );
-            // One that is ready at a step leaves at once.
+            // An answer that is ready at a step leaves at once.
             if end > steady(&rig) {
-                assert_eq!(leaves(&rig).await, number, "the keys, and earlier receipts");
+                assert_eq!(leaves(&rig).await, number, "the keys and earlier receipts");
             }
             pass(&rig, end);
         };
@@ -162,7 +162,7 @@ async fn refusals_failures_and_reads_leave_at_the_same_steps() {
     for (number, (request, status)) in (1..).zip(requests) {
         let arrived = steady(&rig);
         let control = async {
-            let ends = held(&rig, number).await;
+            let ends = wait_ends(&rig, number).await;
             assert_eq!(ends[number - 1] - arrived, Duration::from_millis(10));
             pass(&rig, ends[number - 1]);
         };
@@ -170,15 +170,15 @@ async fn refusals_failures_and_reads_leave_at_the_same_steps() {
         let answer = answer.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(answer.response.status, status);
     }
-    // Anyone may read what went wrong before the seal was open, so nothing waits.
+    // Errors before decryption are public, so they are not delayed.
     let (status, problem) = rig.post(vec![0; 10]).await;
     assert_eq!(status, StatusCode::BAD_REQUEST, "{}", code(&problem));
     assert_eq!(rig.time.waits.lock().unwrap().len(), 6);
 }
 
 #[tokio::test]
-async fn a_held_answer_holds_neither_a_slot_nor_the_memory_it_was_opened_in() {
-    // One request of this length at once, and one in the gateway.
+async fn a_delayed_answer_holds_neither_its_slot_nor_its_opening_memory() {
+    // Memory for one request of this length at once, and one slot.
     let text = "hello ".repeat(8_000);
     let limits = Limits {
         max_in_flight: 1,
@@ -193,7 +193,7 @@ async fn a_held_answer_holds_neither_a_slot_nor_the_memory_it_was_opened_in() {
     let attested = rig.attest().await;
     let large = || embeddings(&json!({"model": MODEL, "input": text}));
     let control = async {
-        let ends = held(&rig, 3).await;
+        let ends = wait_ends(&rig, 3).await;
         pass(&rig, ends.into_iter().max().unwrap());
     };
     let (first, second, third, ()) = tokio::join!(
@@ -219,7 +219,7 @@ async fn a_channels_answers_leave_at_steps_too() {
         let arrived = steady(rig);
         let (message, asked) = ask(rig, &attested, number, of(input));
         channel.outgoing.send(Kind::Data, &message).await.unwrap();
-        let ends = held(rig, usize::try_from(number).unwrap()).await;
+        let ends = wait_ends(rig, usize::try_from(number).unwrap()).await;
         let end = *ends.last().unwrap();
         assert_eq!(end - arrived, Duration::from_millis(10), "{input}");
         assert!(leaves(rig).await <= 2, "a receipt is signed at its step");
@@ -231,7 +231,7 @@ async fn a_channels_answers_leave_at_steps_too() {
 }
 
 #[tokio::test]
-async fn without_steps_nothing_waits() {
+async fn without_steps_no_answer_is_delayed() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     assert!(rig.exchange(&attested, hello()).await.is_ok());

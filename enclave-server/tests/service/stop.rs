@@ -1,4 +1,4 @@
-//! A planned stop: requests are finished, and the host gets the rest of the log before the process ends.
+//! A planned stop: requests finish, and the host gets the rest of the log, before the process ends.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,14 +24,14 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Longer than any of these tests: a test that waits for it hangs.
+/// Longer than any of these tests, so that a test that waits for it hangs.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 fn hello() -> InnerRequest {
     embeddings(&json!({"model": MODEL, "input": "hello world"}))
 }
 
-/// A rig whose service also answers on a socket, until it is told to stop.
+/// A rig whose service also answers on a socket, until a test stops it.
 struct Running {
     rig: Rig,
     address: std::net::SocketAddr,
@@ -45,7 +45,7 @@ impl Running {
             .await
             .unwrap();
         let ListenAddress::Tcp(address) = *listener.address() else {
-            panic!("a TCP address was asked for")
+            panic!("not a TCP address")
         };
         let (stop, stopped) = oneshot::channel();
         let server = Server::new(listener, Arc::clone(&rig.service), drain);
@@ -58,7 +58,7 @@ impl Running {
         }
     }
 
-    /// Tells it to stop, and waits until it has heard.
+    /// Signals it to stop, and waits until it is draining.
     async fn stop(&mut self) {
         self.stop.take().unwrap().send(()).unwrap();
         while self.rig.get("/readyz").await.0 == StatusCode::OK {
@@ -66,7 +66,7 @@ impl Running {
         }
     }
 
-    /// Status and body of an answer over a connection of its own; nothing where it is closed unanswered.
+    /// Status and body of an answer over a new connection; `None` where it is closed without an answer.
     async fn ask(&self, method: &str, path: &str, body: &[u8]) -> Option<(u16, Vec<u8>)> {
         ask(self.address, method, path, body).await
     }
@@ -77,7 +77,7 @@ impl Running {
         answer.receipt.unwrap().bytes
     }
 
-    /// Asks for leaves as a host does that has stored `from` of them.
+    /// Asks for leaves like a host that has stored `from` of them.
     async fn leaves(&self, from: u64) -> Leaves {
         let (status, body) = self.ask("GET", "/v1/log", b"").await.unwrap();
         assert_eq!(status, 200);
@@ -88,7 +88,7 @@ impl Running {
         from_json(&body).unwrap()
     }
 
-    /// It is still there after everything else that could run has run.
+    /// Asserts that it still runs once no other task can make progress.
     async fn still_runs(&self) {
         for _ in 0..50 {
             tokio::task::yield_now().await;
@@ -120,14 +120,14 @@ async fn ask(
 }
 
 #[tokio::test]
-async fn a_host_that_keeps_the_log_is_waited_for_until_it_has_stored_the_last_leaf() {
+async fn a_stop_waits_until_the_host_has_stored_the_last_leaf() {
     let mut running = Running::start(Rig::new(), FOR_EVER).await;
     let attested = running.rig.attest().await;
     running.leaves(0).await;
     let receipt = running.issue(&attested).await;
     running.stop().await;
     running.still_runs().await;
-    // Fetched is not stored.
+    // Fetching leaves does not acknowledge them.
     assert_eq!(running.leaves(1).await.leaves, [receipt_hash(&receipt)]);
     running.still_runs().await;
     assert!(running.leaves(2).await.leaves.is_empty());
@@ -135,7 +135,7 @@ async fn a_host_that_keeps_the_log_is_waited_for_until_it_has_stored_the_last_le
 }
 
 #[tokio::test]
-async fn nothing_is_waited_for_where_everything_is_stored() {
+async fn a_stop_does_not_wait_where_everything_is_stored() {
     let mut running = Running::start(Rig::new(), FOR_EVER).await;
     let attested = running.rig.attest().await;
     running.issue(&attested).await;
@@ -145,11 +145,11 @@ async fn nothing_is_waited_for_where_everything_is_stored() {
 }
 
 #[tokio::test]
-async fn a_host_that_keeps_no_log_is_not_waited_for() {
+async fn a_stop_does_not_wait_for_a_host_that_stores_no_log() {
     let mut running = Running::start(Rig::new(), FOR_EVER).await;
     let attested = running.rig.attest().await;
     running.issue(&attested).await;
-    // A host that keeps one has asked by now.
+    // A host that stores a log has asked by now.
     running.rig.advance(11);
     running.stop.take().unwrap().send(()).unwrap();
     running.server.await.unwrap();
@@ -160,7 +160,7 @@ async fn a_host_that_keeps_no_log_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_host_that_had_no_time_to_ask_yet_is_waited_for() {
+async fn a_stop_waits_for_a_host_that_could_not_ask_yet() {
     let mut running = Running::start(Rig::new(), FOR_EVER).await;
     let attested = running.rig.attest().await;
     let receipt = running.issue(&attested).await;
@@ -175,7 +175,7 @@ async fn a_host_that_had_no_time_to_ask_yet_is_waited_for() {
 }
 
 #[tokio::test]
-async fn the_wait_for_the_host_has_an_end() {
+async fn the_wait_for_the_host_is_bounded() {
     let mut running = Running::start(Rig::new(), Duration::from_millis(50)).await;
     running.leaves(0).await;
     running.stop.take().unwrap().send(()).unwrap();
@@ -184,7 +184,7 @@ async fn the_wait_for_the_host_has_an_end() {
 }
 
 #[tokio::test]
-async fn logs_of_earlier_keys_are_waited_for_too() {
+async fn a_stop_waits_for_logs_of_earlier_keys_too() {
     let mut running = Running::start(Rig::new(), FOR_EVER).await;
     let old = running.rig.attest().await;
     running.rig.advance(3600);
@@ -203,7 +203,7 @@ async fn logs_of_earlier_keys_are_waited_for_too() {
 }
 
 #[tokio::test]
-async fn a_service_that_stops_answers_the_log_and_its_state_and_nothing_else() {
+async fn a_stopping_service_answers_only_the_log_and_its_state() {
     let mut running = Running::start(Rig::new(), FOR_EVER).await;
     let attested = running.rig.attest().await;
     running.leaves(0).await;
@@ -222,12 +222,12 @@ async fn a_service_that_stops_answers_the_log_and_its_state_and_nothing_else() {
     ] {
         assert_eq!(running.ask(method, path, body).await, None, "{path}");
     }
-    // None of it issued a receipt.
+    // None of these requests issued a receipt.
     running.leaves(1).await;
     running.server.await.unwrap();
 }
 
-/// Says that it computes, and goes on when it is told to.
+/// Signals that it computes, and waits to be released.
 struct Held {
     begun: Mutex<Sender<()>>,
     go_on: Mutex<Receiver<()>>,
@@ -257,7 +257,7 @@ impl Encoder for Held {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receipt_that_is_issued_while_the_service_stops_reaches_the_host() {
+async fn a_receipt_issued_during_a_stop_reaches_the_host() {
     let (begin, begun) = channel();
     let (go, go_on) = channel();
     let rig = Rig::with(Options {
@@ -270,7 +270,7 @@ async fn a_receipt_that_is_issued_while_the_service_stops_reaches_the_host() {
     let mut running = Running::start(rig, FOR_EVER).await;
     let attested = running.rig.attest().await;
     running.leaves(0).await;
-    // Everything that there is so far is stored.
+    // Every leaf so far is stored.
     running.leaves(1).await;
     let now: UnixMillis = running.rig.now();
     let (sealed, pending) =
@@ -282,7 +282,7 @@ async fn a_receipt_that_is_issued_while_the_service_stops_reaches_the_host() {
         .unwrap();
     running.stop().await;
     running.still_runs().await;
-    // A pull during the answer finds nothing, and ends nothing.
+    // A pull before the answer finds no new leaf, and does not end the stop.
     assert!(running.leaves(1).await.leaves.is_empty());
     running.still_runs().await;
     go.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! docs/THREATS.md lists the headers of the enclave's answers, inside and outside the seal, with what they tell: none is missing there.
+//! docs/THREATS.md lists every header of the enclave's sealed and plaintext answers, and what each reveals.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn assert_listed(names: &BTreeSet<String>) {
 }
 
 #[tokio::test]
-async fn every_header_inside_the_seal_is_listed() {
+async fn every_header_of_sealed_answers_is_listed() {
     let rig = Rig::with(Options::default());
     let attested = rig.attest().await;
     let asked = |method: &str, path: &str| InnerRequest {
@@ -71,7 +71,7 @@ async fn every_header_inside_the_seal_is_listed() {
 }
 
 #[tokio::test]
-async fn every_header_outside_the_seal_is_listed() {
+async fn every_header_of_plaintext_answers_is_listed() {
     let rig = Rig::new();
     rig.service.drain();
     let mut names = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Faults that only time shows: server, client and auditor are driven through days by one simulated clock.
+//! Faults that appear only over time: one simulated clock drives server, client and auditor through days.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn hello() -> InnerRequest {
     embeddings(&json!({"model": MODEL, "input": "hello world"}))
 }
 
-/// Judges what the service shows, as an auditor does who comes much later: each as of its own time.
+/// Verifies heads and receipts like an auditor much later: each as of its stated time.
 struct Auditor {
     policy: Policy,
     heads: u32,
@@ -33,7 +33,7 @@ struct Auditor {
 }
 
 impl Auditor {
-    /// Refuses every document and manifest that is not valid at the very second, as a policy without any skew does.
+    /// An auditor whose policy allows no clock skew.
     async fn new(rig: &Rig) -> Self {
         let (_, policy) = rig.get("/v1/development-policy").await;
         let mut policy: serde_json::Value = serde_json::from_slice(&policy).unwrap();
@@ -45,8 +45,8 @@ impl Auditor {
         }
     }
 
-    /// Every log that the service lists has a head that verifies.
-    async fn judge_heads(&mut self, rig: &Rig) {
+    /// Verifies the head of every log that the service lists.
+    async fn audit_heads(&mut self, rig: &Rig) {
         let (_, body) = rig.get("/v1/log").await;
         for log in from_json::<Logs>(&body).unwrap().logs {
             let path = format!("/v1/log/leaves?log={}&from=0", hex(&log));
@@ -60,8 +60,8 @@ impl Auditor {
         }
     }
 
-    /// One request, whose bundle verifies.
-    async fn judge_receipt(&mut self, rig: &Rig, attested: &Attested) {
+    /// Sends one request, and verifies its bundle.
+    async fn audit_receipt(&mut self, rig: &Rig, attested: &Attested) {
         let answer = rig
             .exchange(attested, hello())
             .await
@@ -87,8 +87,8 @@ impl Auditor {
     }
 }
 
-/// Lets `seconds` pass as the server sees them, maintenance included.
-async fn live(rig: &Rig, maintenance: &mut Maintenance, seconds: u64) {
+/// Advances the clock by `seconds`, and runs maintenance in between.
+async fn run_for(rig: &Rig, maintenance: &mut Maintenance, seconds: u64) {
     let mut left = seconds;
     while left > 0 {
         let wait = maintenance.round().await.as_secs().clamp(1, left);
@@ -98,21 +98,21 @@ async fn live(rig: &Rig, maintenance: &mut Maintenance, seconds: u64) {
 }
 
 #[tokio::test]
-async fn what_is_signed_over_days_verifies() {
+async fn heads_and_receipts_of_several_days_verify() {
     let rig = Rig::new();
     let mut maintenance = Maintenance::new(Arc::clone(&rig.service));
     let mut auditor = Auditor::new(&rig).await;
     let mut client = rig.attest().await;
-    // Every few minutes, at no regular distance from rotations (an hour), overlaps (10 minutes) and leaves (3 hours).
+    // Every few minutes, not aligned with rotations (an hour), overlaps (10 minutes) and leaf certificates (3 hours).
     for round in 0..270_u64 {
-        live(&rig, &mut maintenance, 480 + (round * 37) % 131).await;
+        run_for(&rig, &mut maintenance, 480 + (round * 37) % 131).await;
         if rig.now() > client.verified.valid_until() || round % 5 == 0 {
             client = rig.attest().await;
         }
         assert_eq!(rig.get("/readyz").await.0, StatusCode::OK);
-        auditor.judge_heads(&rig).await;
-        if sealed_is_taken(&rig, &client).await {
-            auditor.judge_receipt(&rig, &client).await;
+        auditor.audit_heads(&rig).await;
+        if accepts_sealed(&rig, &client).await {
+            auditor.audit_receipt(&rig, &client).await;
         }
     }
     assert!(rig.now().seconds() - crate::common::START > 36 * HOUR);
@@ -123,8 +123,8 @@ async fn what_is_signed_over_days_verifies() {
     );
 }
 
-/// Whether the enclave still takes requests under this attestation; it says by code where it does not.
-async fn sealed_is_taken(rig: &Rig, client: &Attested) -> bool {
+/// Whether the enclave still accepts requests under this attestation. Where it does not, checks the code.
+async fn accepts_sealed(rig: &Rig, client: &Attested) -> bool {
     let (sealed, pending) =
         exchange::begin(&client.verified, hello(), rig.now(), &mut UnwrapErr(SysRng)).unwrap();
     let (status, answer) = rig.post(sealed).await;
@@ -141,9 +141,9 @@ async fn sealed_is_taken(rig: &Rig, client: &Attested) -> bool {
     }
 }
 
-/// Each second around the ends: of a request's time, of a manifest, of a leaf.
+/// Each second around the end of the overlap, of the manifest, and of the leaf certificate.
 #[tokio::test]
-async fn heads_and_receipts_at_the_very_end_verify_or_are_not_made() {
+async fn heads_and_receipts_in_the_last_seconds_verify_or_are_not_made() {
     let rig = Rig::new();
     let mut auditor = Auditor::new(&rig).await;
     let client = rig.attest().await;
@@ -152,28 +152,28 @@ async fn heads_and_receipts_at_the_very_end_verify_or_are_not_made() {
     rig.advance(540);
     for _ in 0..180 {
         rig.advance(1);
-        auditor.judge_heads(&rig).await;
-        if rig.now() <= client.verified.valid_until() && sealed_is_taken(&rig, &client).await {
-            auditor.judge_receipt(&rig, &client).await;
+        auditor.audit_heads(&rig).await;
+        if rig.now() <= client.verified.valid_until() && accepts_sealed(&rig, &client).await {
+            auditor.audit_receipt(&rig, &client).await;
         }
     }
-    assert_eq!(auditor.receipts, 60, "to the last second of the overlap");
-    // Two logs to the last second of the old manifest, then one.
+    assert_eq!(auditor.receipts, 60, "until the last second of the overlap");
+    // Two logs until the last second of the old manifest, then one.
     assert_eq!(auditor.heads, 120 * 2 + 60);
 }
 
 #[tokio::test]
-async fn a_document_is_not_kept_beyond_its_certificates() {
+async fn a_document_is_not_used_beyond_its_certificates() {
     let rig = Rig::new();
     let mut auditor = Auditor::new(&rig).await;
-    // A document made now has half an hour left at the least; heads go on through that and beyond.
+    // A document made now is valid for at least half an hour; heads continue beyond that.
     rig.advance(2 * HOUR + 29 * 60);
     rig.service.rotate().unwrap();
     let client = rig.attest().await;
     for _ in 0..40 {
-        auditor.judge_heads(&rig).await;
-        if rig.now() <= client.verified.valid_until() && sealed_is_taken(&rig, &client).await {
-            auditor.judge_receipt(&rig, &client).await;
+        auditor.audit_heads(&rig).await;
+        if rig.now() <= client.verified.valid_until() && accepts_sealed(&rig, &client).await {
+            auditor.audit_receipt(&rig, &client).await;
         }
         rig.advance(60);
     }
@@ -184,7 +184,7 @@ async fn a_document_is_not_kept_beyond_its_certificates() {
     );
 }
 
-/// Fails as often as it is told to.
+/// A module that fails a given number of times.
 struct Failing {
     nsm: Arc<dyn Nsm>,
     failures: Arc<AtomicU32>,
@@ -236,17 +236,17 @@ fn failing() -> (Rig, Arc<AtomicU32>) {
 }
 
 #[tokio::test]
-async fn a_rotation_that_failed_is_tried_again_within_seconds() {
+async fn a_failed_rotation_is_retried_within_seconds() {
     let (rig, failures) = failing();
     let mut maintenance = Maintenance::new(Arc::clone(&rig.service));
     let old = rig.attest().await;
-    live(&rig, &mut maintenance, HOUR - 1).await;
+    run_for(&rig, &mut maintenance, HOUR - 1).await;
     failures.store(3, Ordering::SeqCst);
-    // 1, 2 and 4 seconds after the first try, the fourth one succeeds.
-    live(&rig, &mut maintenance, 10).await;
+    // Retries follow after 1, 2 and 4 seconds; the fourth attempt succeeds.
+    run_for(&rig, &mut maintenance, 10).await;
     let new = rig.attest().await;
     assert_ne!(old.manifest, new.manifest);
-    assert!(sealed_is_taken(&rig, &old).await && sealed_is_taken(&rig, &new).await);
+    assert!(accepts_sealed(&rig, &old).await && accepts_sealed(&rig, &new).await);
 }
 
 #[tokio::test]
@@ -254,10 +254,10 @@ async fn readiness_means_that_keys_are_valid() {
     let (rig, failures) = failing();
     let mut maintenance = Maintenance::new(Arc::clone(&rig.service));
     failures.store(u32::MAX, Ordering::SeqCst);
-    // The overlap is there for this.
-    live(&rig, &mut maintenance, HOUR + 600).await;
+    // The overlap covers this time.
+    run_for(&rig, &mut maintenance, HOUR + 600).await;
     assert_eq!(rig.get("/readyz").await.0, StatusCode::OK);
-    live(&rig, &mut maintenance, 20).await;
+    run_for(&rig, &mut maintenance, 20).await;
     for path in ["/readyz", "/v1/attestation?nonce=AAAAAAAAAAAAAAAAAAAAAA"] {
         let (status, problem) = rig.get(path).await;
         assert_eq!(
@@ -267,14 +267,14 @@ async fn readiness_means_that_keys_are_valid() {
         );
     }
     failures.store(0, Ordering::SeqCst);
-    live(&rig, &mut maintenance, 20).await;
+    run_for(&rig, &mut maintenance, 20).await;
     assert_eq!(rig.get("/readyz").await.0, StatusCode::OK);
     let fresh = rig.attest().await;
-    assert!(sealed_is_taken(&rig, &fresh).await);
+    assert!(accepts_sealed(&rig, &fresh).await);
 }
 
 #[tokio::test]
-async fn the_last_receipts_can_be_fetched_however_often_keys_are_made() {
+async fn the_last_receipts_can_be_fetched_even_with_frequent_rotations() {
     for every in [10, 25, 90, 600, 5000, 86_400] {
         let periods = Periods::new(Duration::from_secs(every), Duration::from_secs(30)).unwrap();
         let rig = Rig::with(Options {
@@ -283,25 +283,25 @@ async fn the_last_receipts_can_be_fetched_however_often_keys_are_made() {
         });
         let mut maintenance = Maintenance::new(Arc::clone(&rig.service));
         let mut auditor = Auditor::new(&rig).await;
-        live(&rig, &mut maintenance, every - 1).await;
+        run_for(&rig, &mut maintenance, every - 1).await;
         let client = rig.attest().await;
         let log = *client.verified.receipt_key().bytes();
-        // To the last second in which the keys take requests.
-        live(&rig, &mut maintenance, 1 + every.min(600)).await;
-        auditor.judge_receipt(&rig, &client).await;
-        // Whoever asks every half a minute finds it, twice.
+        // Until the last second in which the keys accept requests.
+        run_for(&rig, &mut maintenance, 1 + every.min(600)).await;
+        auditor.audit_receipt(&rig, &client).await;
+        // A host that asks every half minute finds it twice.
         for _ in 0..2 {
-            live(&rig, &mut maintenance, 29).await;
+            run_for(&rig, &mut maintenance, 29).await;
             let (_, body) = rig.get("/v1/log").await;
             let logs = from_json::<Logs>(&body).unwrap().logs;
             assert!(logs.contains(&log) && logs.len() <= 16, "{every}");
-            auditor.judge_heads(&rig).await;
+            auditor.audit_heads(&rig).await;
         }
     }
 }
 
 #[test]
-fn keys_that_would_have_to_be_forgotten_early_are_refused_at_start() {
+fn rotations_that_would_drop_valid_keys_are_refused_at_start() {
     let seconds = Duration::from_secs;
     assert!(Periods::new(seconds(10), seconds(30)).is_ok());
     assert!(Periods::new(seconds(300), seconds(3600)).is_ok());
@@ -310,29 +310,33 @@ fn keys_that_would_have_to_be_forgotten_early_are_refused_at_start() {
     };
     assert!(matches!(error, KeyError::TooManyGenerations { .. }));
     assert_eq!(error.code(), "ROTATION_TOO_OFTEN");
-    let said = format!("{error} {}", error.remedy());
+    let text = format!("{error} {}", error.remedy());
     for part in ["--rotate-every", "--deadline"] {
-        assert!(said.contains(part), "{said}");
+        assert!(text.contains(part), "{text}");
     }
 }
 
 #[tokio::test]
-async fn setting_the_wall_clock_admits_no_replay_and_costs_no_memory() {
+async fn setting_the_wall_clock_admits_no_replay_and_uses_no_memory() {
     let rig = Rig::new();
     let client = rig.attest().await;
     let (sealed, _) =
         exchange::begin(&client.verified, hello(), rig.now(), &mut UnwrapErr(SysRng)).unwrap();
     assert_eq!(rig.post(sealed.clone()).await.0, StatusCode::OK);
-    // Forward past the date's end, where it could be forgotten, and back.
+    // Forward past the date's end, where the entry could be removed, and back.
     for set in [3600, -3600, -86_400, 86_400, 7200, -7200] {
         rig.set_wall(set);
         rig.service.remove_expired();
         assert_eq!(rig.service.replay_entries(), 1, "{set}");
         let answer = rig.post(sealed.clone()).await;
-        assert_eq!(answer.0, StatusCode::OK, "sealed, and without a receipt");
+        assert_eq!(
+            answer.0,
+            StatusCode::OK,
+            "a sealed answer without a receipt"
+        );
         assert_eq!(receipts(&rig).await, 1);
     }
-    // What has run out is forgotten however the wall clock is set.
+    // An expired entry is removed even if the wall clock is set.
     rig.set_wall(-86_400);
     rig.advance(311);
     rig.service.remove_expired();
@@ -342,7 +346,7 @@ async fn setting_the_wall_clock_admits_no_replay_and_costs_no_memory() {
     assert_eq!((receipts(&rig).await, rig.service.replay_entries()), (1, 0));
 }
 
-/// Receipts of the newest key: the first leaf is the key itself.
+/// Number of receipts of the newest key; its first leaf is the key itself.
 async fn receipts(rig: &Rig) -> u64 {
     let (_, body) = rig.get("/v1/log").await;
     let log = from_json::<Logs>(&body).unwrap().logs[0];
@@ -354,7 +358,7 @@ async fn receipts(rig: &Rig) -> u64 {
 }
 
 #[tokio::test]
-async fn whatever_the_wall_clock_shows_evidence_verifies() {
+async fn evidence_verifies_for_any_wall_clock() {
     let rig = Rig::new();
     let mut maintenance = Maintenance::new(Arc::clone(&rig.service));
     let mut auditor = Auditor::new(&rig).await;
@@ -362,23 +366,23 @@ async fn whatever_the_wall_clock_shows_evidence_verifies() {
         let before = rig.attest().await;
         rig.set_wall(set);
         for client in [&before, &rig.attest().await] {
-            auditor.judge_receipt(&rig, client).await;
+            auditor.audit_receipt(&rig, client).await;
         }
-        // It may mean that the steady count had stopped, so new keys are made, by the module's time.
+        // A jump may mean that the steady count had stopped, so new keys are made with the module's time.
         let least = rig.service.keys().periods().least().as_secs();
-        live(&rig, &mut maintenance, least + 1).await;
+        run_for(&rig, &mut maintenance, least + 1).await;
         let after = rig.attest().await;
         assert_ne!(before.manifest, after.manifest);
         for client in [&before, &after] {
-            auditor.judge_receipt(&rig, client).await;
+            auditor.audit_receipt(&rig, client).await;
         }
-        auditor.judge_heads(&rig).await;
+        auditor.audit_heads(&rig).await;
     }
 }
 
 /// The host sets the clock every second, for a day.
 #[tokio::test]
-async fn a_wall_clock_that_jumps_all_day_makes_few_keys_and_turns_no_client_away() {
+async fn a_wall_clock_that_jumps_all_day_makes_few_keys_and_refuses_no_client() {
     const DAY: u64 = 24 * HOUR;
     const LEAST: u64 = 284;
     for set in [86_400_i64, -86_400] {
@@ -392,7 +396,7 @@ async fn a_wall_clock_that_jumps_all_day_makes_few_keys_and_turns_no_client_away
                 clients.push_back(rig.attest().await);
             }
             rig.set_wall(jump);
-            // Forth and back in one minute, further and further in the next.
+            // Back and forth in one minute, further each time in the next.
             if second / 60 % 2 == 0 {
                 jump = -jump;
             }
@@ -400,10 +404,10 @@ async fn a_wall_clock_that_jumps_all_day_makes_few_keys_and_turns_no_client_away
             rig.advance(1);
             let current = rig.service.keys().current();
             keys.insert(current.receipts.public_key());
-            // Keys that a client was given nine minutes ago still take its requests.
+            // The keys of an attestation nine minutes ago still accept requests.
             if clients.len() > 9 && second % 600 == 0 {
                 let client: &Attested = &clients[0];
-                assert!(sealed_is_taken(&rig, client).await, "{second}");
+                assert!(accepts_sealed(&rig, client).await, "{second}");
             }
             clients.drain(..clients.len().saturating_sub(9));
         }
@@ -417,7 +421,7 @@ async fn a_wall_clock_that_jumps_all_day_makes_few_keys_and_turns_no_client_away
 }
 
 #[tokio::test]
-async fn no_log_is_forgotten_early_however_often_the_wall_clock_is_set() {
+async fn no_log_is_dropped_early_even_if_the_wall_clock_is_set_often() {
     for (every, deadline) in [(10, 30), (300, 3600), (3600, 30), (86_400, 3600)] {
         let seconds = Duration::from_secs;
         let periods = Periods::new(seconds(every), seconds(deadline)).unwrap();
@@ -427,7 +431,7 @@ async fn no_log_is_forgotten_early_however_often_the_wall_clock_is_set() {
         });
         let mut maintenance = Maintenance::new(Arc::clone(&rig.service));
         let first = rig.service.keys().current();
-        // Replaced at once, it takes requests and shows its log for as long as any other.
+        // Although replaced at once, it accepts requests and serves its log for as long as any other.
         let until = periods.longest() + periods.linger();
         let mut age = Duration::ZERO;
         while age <= until {
@@ -448,8 +452,8 @@ async fn a_restart_leads_back_to_the_key_problem_and_new_evidence() {
     let mut client = Rig::new().attest().await;
     for _ in 0..3 {
         let rig = Rig::new();
-        assert!(!sealed_is_taken(&rig, &client).await);
+        assert!(!accepts_sealed(&rig, &client).await);
         client = rig.attest().await;
-        assert!(sealed_is_taken(&rig, &client).await);
+        assert!(accepts_sealed(&rig, &client).await);
     }
 }

@@ -1,4 +1,4 @@
-//! Key policies with holes: each known way around attestation is refused, by its own code.
+//! Key policies with faults: each known way around attestation is refused with its code.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use policies::*;
 use serde_json::{Value, json};
 
 #[test]
-fn what_is_written_from_a_trust_policy_holds_without_a_warning() {
+fn a_written_key_policy_holds_without_a_warning() {
     let report = judge(&written());
     assert!(report.holds, "{report:#?}");
     assert!(
@@ -27,9 +27,9 @@ fn what_is_written_from_a_trust_policy_holds_without_a_warning() {
     );
 }
 
-/// The written policy, its Deny about attestation changed; and what the change is called.
+/// Changes the Deny about attestation in the written policy, and expects the code of each fault.
 #[test]
-fn each_hole_in_the_deny_is_refused_by_name() {
+fn each_fault_of_the_deny_is_refused_by_code() {
     let not_equals = |operator: &str, value: Value| json!({ operator: { "kms:RecipientAttestation:PCR0": value } });
     let images = json!([hex("a0"), hex("b0")]);
     let with = |name: &str, value: Value| (name.to_owned(), value);
@@ -182,9 +182,9 @@ fn each_hole_in_the_deny_is_refused_by_name() {
     assert!(ways(&judge(&policy)).contains("NO_DENY"));
 }
 
-/// Without the Deny, an Allow that looks like a lock and is none.
+/// Without the Deny, an Allow that seems to restrict access, and does not.
 #[test]
-fn each_hole_in_an_allow_is_refused_by_name() {
+fn each_fault_of_an_allow_is_refused_by_code() {
     let attested = |operator: &str, value: Value| json!({ "Condition": { operator: { "kms:RecipientAttestation:PCR0": value } } });
     let cases = [
         (
@@ -265,16 +265,16 @@ fn each_hole_in_an_allow_is_refused_by_name() {
 }
 
 #[test]
-fn every_way_has_a_policy_that_it_opens() {
+fn every_bypass_has_a_policy() {
     let source = include_str!("main.rs");
     for code in BypassCode::ALL {
         assert!(source.contains(&format!("\"{}\"", code.code())), "{code:?}");
     }
 }
 
-/// The Deny answers for a careless Allow: whatever is allowed beside it, nothing gets through.
+/// The Deny covers a careless Allow: no further Allow lets a request through.
 #[test]
-fn an_allow_beside_the_deny_opens_nothing() {
+fn an_allow_in_addition_to_the_deny_opens_nothing() {
     let mut policy = written();
     add(
         &mut policy,
@@ -287,7 +287,7 @@ fn an_allow_beside_the_deny_opens_nothing() {
 }
 
 #[test]
-fn what_leads_to_the_key_later_is_refused() {
+fn actions_that_give_access_later_are_refused() {
     for (code, action) in [
         ("REENCRYPT", "kms:ReEncryptFrom"),
         ("REENCRYPT", "kms:ReEncrypt*"),
@@ -301,7 +301,7 @@ fn what_leads_to_the_key_later_is_refused() {
         let mut policy = written();
         remove(&mut policy, "DenyWaysAround");
         let before = judge(&policy);
-        // A grant of before can allow this one without a statement, which the key policy does not show.
+        // An earlier grant can allow this action without a statement, and the key policy does not show grants.
         let noticed: Vec<_> = before.checks.iter().filter_map(|row| row.code).collect();
         assert_eq!((before.holds, noticed), (true, vec!["REENCRYPT_BY_GRANT"]));
         add(&mut policy, allow(&json!({ "Action": action })));
@@ -338,12 +338,12 @@ fn each_question_has_its_own_code() {
 
     let mut policy = written();
     remove(&mut policy, "DenyRelease2Register8");
-    // A grant reaches past the Allow, which alone asks for the register now.
+    // A grant bypasses the Allow, which is the only statement that still compares the register.
     assert_eq!(codes(&judge(&policy)), ["MIXED_REGISTERS_DECRYPT"]);
 }
 
 #[test]
-fn what_is_no_hole_is_a_warning() {
+fn harmless_findings_are_warnings() {
     let warnings = |policy: &Value| -> Vec<_> {
         let report = judge(policy);
         assert!(report.holds, "{report:#?}");
@@ -362,13 +362,13 @@ fn what_is_no_hole_is_a_warning() {
 }
 
 #[test]
-fn what_the_command_line_of_aws_prints_is_read_too() {
+fn the_output_of_the_aws_command_line_is_read_too() {
     let wrapped = json!({ "Policy": written().to_string(), "PolicyName": "default" });
     assert!(judge(&wrapped).holds);
 }
 
 #[test]
-fn what_is_not_understood_is_refused_as_a_whole() {
+fn a_policy_with_an_unknown_element_is_refused_as_a_whole() {
     let good = written().to_string();
     let change = |from: &str, to: &str| {
         assert!(good.contains(from), "{from}");
@@ -410,7 +410,7 @@ fn what_is_not_understood_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_trust_policy_that_kms_cannot_hold_is_refused() {
+fn a_trust_policy_that_kms_cannot_enforce_is_refused() {
     let code = |change: &dyn Fn(&mut Value)| {
         let mut json = trust_json();
         change(&mut json);

@@ -1,9 +1,10 @@
-//! A trust policy, the key policy that is written from it, and what changes it.
+//! A trust policy, the key policy that is written from it, and functions that change it.
+
+use std::collections::BTreeSet;
 
 use attestation::{Policy, UnixMillis};
 use key_policy::{Deployment, KeyPolicy, KeyPolicyReport, RowState, verify, write};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 
 pub(crate) const AT: UnixMillis = UnixMillis(1_800_000_000_000);
 pub(crate) const KEY: &str =
@@ -22,7 +23,7 @@ pub(crate) fn hex(byte: &str) -> String {
     byte.repeat(48)
 }
 
-/// Two releases; the second also pins the signer, and ends.
+/// Two releases, of which the second also pins the signer and ends, and one that has ended.
 pub(crate) fn trust_json() -> Value {
     json!({
         "format": "clearseal-trust-policy/1",
@@ -68,8 +69,8 @@ pub(crate) fn trust_of(releases: &[&[(u8, &str)]]) -> Policy {
     Policy::chosen_by_hand(trust.to_string().as_bytes()).unwrap()
 }
 
-/// A key policy of three parts: Denys about attestation, by their conditions; what keeps the key's policy as it is; an Allow for
-/// everyone, so that the Denys decide.
+/// A key policy of three parts: Denys about attestation with `conditions`, the Deny that protects the key's policy, and an Allow
+/// for the parent, so that the Denys decide.
 pub(crate) fn denying(conditions: &[Value]) -> Value {
     let mut statements: Vec<Value> = conditions
         .iter()

@@ -1,5 +1,5 @@
-//! Key policies that compare some registers of a release and leave another image a way in: each is refused, with a request that
-//! gets through.
+//! Key policies that compare only some registers of a release, so that another image can decrypt: each is refused, with a request
+//! that succeeds.
 
 use attestation::Policy;
 use key_policy::Attested;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::policies::*;
 
-/// "It is not one of these": the condition of a Deny.
+/// The condition of a Deny: the registers have none of these values.
 fn other_than(registers: &[(u8, &[&str])]) -> Value {
     let keys: serde_json::Map<String, Value> = registers
         .iter()
@@ -23,7 +23,7 @@ fn zero() -> Value {
     json!({ "StringEquals": { pcr(0): hex("00") } })
 }
 
-/// The fault, the trust policy, and conditions of the Denys.
+/// Name of the fault, the trust policy, and the conditions of the Denys.
 fn siblings() -> Vec<(&'static str, Policy, Vec<Value>)> {
     let image = || trust_of(&[&[(0, "a0"), (1, "a1"), (2, "a2")]]);
     let two = || {
@@ -206,7 +206,7 @@ fn a_policy_that_lets_another_image_decrypt_is_refused_with_a_request() {
 }
 
 #[test]
-fn the_request_says_in_which_register_the_image_differs() {
+fn the_example_names_the_register_in_which_the_image_differs() {
     let (_, trust, conditions) = siblings().swap_remove(0);
     let report = judge_by(&trust, &denying(&conditions));
     let row = report
@@ -234,10 +234,10 @@ fn registers_that_one_deny_joins_are_named_as_the_fault() {
     }
 }
 
-/// Each of twenty keys of the encryption context is compared by a Deny, and the last Deny applies where none of them did: safe, but
-/// only a million requests would show it.
+/// A Deny compares each of twenty keys of the encryption context, and the last Deny applies where none of them did. The policy is
+/// safe, but showing it would take a million requests.
 #[test]
-fn a_policy_that_is_not_decided_within_the_bound_is_refused() {
+fn a_policy_that_is_undecided_within_the_bound_is_refused() {
     let key = |n: u8| format!("kms:EncryptionContext:{n}");
     let mut none = serde_json::Map::from_iter([(pcr(0), json!(hex("a0")))]);
     let mut conditions = Vec::new();
@@ -254,10 +254,10 @@ fn a_policy_that_is_not_decided_within_the_bound_is_refused() {
     assert_eq!(report.checks[0].code, Some("NOT_DECIDED"));
 }
 
-/// `tests/simulator/holes.json`: these policies, each with the request that gets through, for a simulator in another language.
+/// `tests/simulator/holes.json`: these policies, each with the request that succeeds, for a simulator in another language.
 /// `CLEARSEAL_UPDATE=1 cargo test -p key-policy --test holes` writes it.
 #[test]
-fn the_simulator_has_the_holes_of_now() {
+fn the_simulators_holes_are_up_to_date() {
     let cases: Vec<Value> = siblings()
         .into_iter()
         .map(|(name, trust, conditions)| {

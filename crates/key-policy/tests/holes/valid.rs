@@ -1,4 +1,4 @@
-//! Policies that are safe in less usual ways: each holds.
+//! Unusual policies that are safe: each holds.
 
 use attestation::Policy;
 use key_policy::{Accepted, Instance, KeyPolicy, KeyPolicyReport, RowState, verify, write};
@@ -26,7 +26,7 @@ fn every_version_that_iam_defines_is_read() {
     holds(&trust(), &older, None);
 }
 
-/// In the older version `${…}` is plain text, so that these Denys compare the encryption context with that text.
+/// In the older version `${…}` is plain text, so these Denys compare the encryption context with that text.
 #[test]
 fn a_variable_of_the_older_version_is_plain_text() {
     let trust = trust_of(&[&[(0, "a0")]]);
@@ -39,7 +39,7 @@ fn a_variable_of_the_older_version_is_plain_text() {
     holds(&trust, &policy, None);
 }
 
-/// KMS sends registers with a few operations alone. For all others a Deny of everything unless a register matches always applies.
+/// KMS sends registers with only a few operations. For all others, a Deny unless a register matches always applies.
 #[test]
 fn a_deny_of_every_action_also_closes_the_ways_around() {
     let trust = trust_of(&[&[(0, "a0")]]);
@@ -53,7 +53,7 @@ fn a_deny_of_every_action_also_closes_the_ways_around() {
 }
 
 #[test]
-fn resources_that_are_the_key_are_read_as_the_key() {
+fn every_form_of_resource_that_names_the_key_is_accepted() {
     let with = |name: &str, value: Value| {
         let mut policy = written();
         for statement in policy["Statement"].as_array_mut().unwrap() {
@@ -111,9 +111,9 @@ fn reencrypt_without_a_statement_is_a_notice() {
     );
 }
 
-/// Denys that each leave something open, and together nothing.
+/// Denys that each leave a gap, and together none.
 #[test]
-fn denys_are_judged_together() {
+fn denys_are_evaluated_together() {
     let trust = trust_of(&[&[(0, "a0")]]);
     let not_a0 = |operator: &str| json!({ operator: { pcr(0): hex("a0") } });
     for conditions in [
@@ -154,9 +154,9 @@ fn a_signer_is_accepted_outside_of_debug_mode() {
     assert_eq!(codes(&report), ["DEBUG_DECRYPT"]);
 }
 
-/// PCR1 and PCR2 follow from PCR0, so that no document has PCR0 of a release and another PCR1.
+/// PCR0 determines PCR1 and PCR2, so no document has PCR0 of a release and another PCR1.
 #[test]
-fn what_pcr0_covers_need_not_be_compared() {
+fn registers_that_pcr0_covers_need_not_be_compared() {
     let trust = trust_of(&[
         &[(0, "a0"), (1, "a1"), (2, "a2")],
         &[(0, "b0"), (1, "b1"), (2, "b2")],
@@ -169,7 +169,7 @@ fn what_pcr0_covers_need_not_be_compared() {
 }
 
 #[test]
-fn every_answer_of_a_good_report_is_the_good_one() {
+fn every_answer_of_a_passing_report_is_the_expected_one() {
     for row in judge(&written()).checks {
         let good = if row.title.starts_with("Can ") {
             "No"
@@ -186,7 +186,7 @@ fn every_answer_of_a_good_report_is_the_good_one() {
     }
 }
 
-/// A trust policy that has ended accepts none of its releases, whatever their own ends are.
+/// A trust policy that has ended accepts none of its releases, even if they end later.
 #[test]
 fn the_end_of_the_trust_policy_ends_its_releases() {
     let mut json = trust_json();
@@ -260,12 +260,12 @@ fn an_attestable_instance_can_hold_a_key_too() {
     assert!(report.holds, "{report:#?}");
     assert_eq!(notices(&report), [""; 0]);
 
-    // Somebody who does not accept the instances refuses the same policy.
+    // The same policy is refused where the instances are not accepted.
     let report = judge(&policy, Accepted::from(&trust));
     assert_eq!(codes(&report), ["OTHER_INSTANCE_DECRYPT"]);
     assert!(ways(&report).contains("NITRO_TPM"));
 
-    // Without its exception, the register that decides the kernel's command line is free.
+    // Without its Deny, the register of the kernel's command line may have any value.
     remove(&mut policy, "DenyInstance3Register12");
     assert_eq!(codes(&judge(&policy, accepted)), ["OTHER_INSTANCE_DECRYPT"]);
     let locked = judge(&written(), accepted);

@@ -1,4 +1,4 @@
-//! `tests/simulator/cases.json`: random policies, requests, and this crate's answers, for a simulator in another language.
+//! Writes `tests/simulator/cases.json`: random policies, requests, and this crate's answers, for a simulator in another language.
 //!
 //! `CLEARSEAL_UPDATE=1 cargo test -p key-policy --test rules` writes it.
 
@@ -7,7 +7,7 @@ use crate::iam::{Decision, Request};
 use crate::random::{Kind, Random, hex, policy, requests};
 use serde_json::{Value, json};
 
-/// Other operations, which KMS evaluates without registers.
+/// Operations that KMS evaluates without registers.
 const OTHERS: &[&str] = &[
     "kms:Encrypt",
     "kms:ReEncryptFrom",
@@ -16,7 +16,7 @@ const OTHERS: &[&str] = &[
 ];
 
 #[test]
-fn the_simulator_has_the_cases_and_answers_of_now() {
+fn the_simulators_cases_are_up_to_date() {
     let requests = requests();
     let mut random = Random(4);
     let cases: Vec<Value> = (0..40)
@@ -36,7 +36,7 @@ fn the_simulator_has_the_cases_and_answers_of_now() {
             json!({ "policy": policy, "requests": asked })
         })
         .collect();
-    // The simulator compares texts, whatever their length.
+    // Shortened: the simulator compares texts of any length.
     let mut text = serde_json::to_string(&cases).unwrap();
     for register in ["0", "1", "4", "7", "8"] {
         for image in ["a", "b", "d", "e", "f", "0"] {

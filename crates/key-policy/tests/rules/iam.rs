@@ -1,11 +1,12 @@
-//! A second evaluator, written from AWS's documentation alone and for requests of which everything is known.
+//! A second evaluator, written only from AWS's documentation, for requests without unknown facts.
 //!
 //! Sources: "Policy evaluation logic" (an explicit Deny outweighs every Allow, and without an Allow the answer is an implicit Deny),
 //! "IAM JSON policy elements: Condition operators" (operators, `IfExists`, `Null`), "Multivalued context keys" (quantifiers), and
 //! "Grammar of the IAM JSON policy language" (elements that take one value or a list).
 
-use serde_json::Value;
 use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 /// A request of one caller. Every key in it has one value.
 #[derive(Clone, Debug)]
@@ -100,7 +101,7 @@ fn condition(written: &str, key: &str, values: &[&Value], request: &Request) -> 
                         .zip(&arn)
                         .all(|(one, other)| glob(one, other))
             }
-            // The dates here are all written alike, so that their order is that of their texts.
+            // All dates here have one format, so their order is that of their texts.
             "DateLessThan" => *present < value,
             "DateGreaterThanEquals" => *present >= value,
             other => panic!("{other} is not generated"),

@@ -1,4 +1,4 @@
-//! This crate's evaluator and judge against a second evaluator, over random policies.
+//! Compares this crate's evaluator and verifier with a second evaluator, over random policies.
 
 #![allow(
     clippy::unwrap_used,
@@ -45,13 +45,13 @@ fn judge(policy: &Value) -> KeyPolicyReport {
     verify(&policy, &trust(), Some(KEY), UnixMillis(1_800_000_000_000))
 }
 
-/// Whether every question about Decrypt has its good answer.
+/// Whether every question about Decrypt passed.
 fn closes_decrypt(report: &KeyPolicyReport) -> bool {
     let mut decrypt = report.checks.iter().take(6);
     decrypt.all(|row| row.state == RowState::Passed)
 }
 
-/// This crate's answer; `None` where it is not decided.
+/// This crate's answer; `None` where it is *maybe*.
 fn evaluate(policy: &Value, request: &Request) -> Option<Decision> {
     let parsed = KeyPolicy::parse(policy.to_string().as_bytes()).unwrap();
     let facts = request.context.clone().into_iter();
@@ -71,7 +71,7 @@ fn evaluate(policy: &Value, request: &Request) -> Option<Decision> {
 }
 
 #[test]
-fn each_request_is_answered_as_the_documentation_says() {
+fn each_request_is_answered_according_to_the_documentation() {
     let requests = requests();
     let mut random = Random(1);
     for _ in 0..300 {
@@ -87,7 +87,7 @@ fn each_request_is_answered_as_the_documentation_says() {
     }
 }
 
-/// Sound: where the judge finds nothing, no request that must fail gets past the Denys, and so none by a grant either.
+/// Sound: where the verifier finds no counterexample, the Denys refuse every request that must fail, so a grant cannot allow it.
 #[test]
 fn a_policy_that_holds_denies_every_request_that_must_fail() {
     let requests: Vec<_> = requests().into_iter().filter(must_fail).collect();
@@ -109,7 +109,7 @@ fn a_policy_that_holds_denies_every_request_that_must_fail() {
     assert!(held > 50, "{held} policies held");
 }
 
-/// Exact: where the judge refuses, some request that must fail is not denied.
+/// Exact: where the verifier refuses, some request that must fail is not denied.
 #[test]
 fn a_policy_that_is_refused_lets_a_request_through() {
     let requests: Vec<_> = requests().into_iter().filter(must_fail).collect();

@@ -1,8 +1,9 @@
-//! Random key policies, near to good ones, and the requests that they are asked.
+//! Random key policies that resemble safe ones, and requests.
 
 use crate::iam::Request;
-use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
 
 pub(crate) const ROLE: &str = "arn:aws:iam::111122223333:role/parent";
 pub(crate) const OTHER: &str = "arn:aws:iam::111122223333:role/other";
@@ -34,7 +35,7 @@ impl Random {
         list[self.below(list.len())]
     }
 
-    /// One to all of them.
+    /// One or more of the items.
     fn some<'a>(&mut self, list: &[&'a str]) -> Vec<&'a str> {
         let mut chosen: Vec<_> = list.iter().copied().filter(|_| self.one_in(2)).collect();
         if chosen.is_empty() {
@@ -52,7 +53,7 @@ pub(crate) fn register(name: &str) -> String {
     format!("kms:RecipientAttestation:{name}")
 }
 
-/// Registers that policies name, and values that they compare with. The first two are those of the releases.
+/// Registers that policies compare, and the values. The first two values are those of the releases.
 const REGISTERS: &[(&str, &[&str])] = &[
     ("PCR0", &["a0", "b0", "d0", "00"]),
     ("ImageSha384", &["a0", "b0", "d0"]),
@@ -61,12 +62,12 @@ const REGISTERS: &[(&str, &[&str])] = &[
     ("NitroTPMPCR4", &["e4", "d4"]),
 ];
 
-/// Whether a random policy has what this crate answers with *maybe*, though a second evaluator decides it.
+/// Whether a random policy may contain elements for which this crate answers *maybe* and the second evaluator decides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Callers and patterns too.
+    /// It may: callers and patterns.
     Any,
-    /// Denys for everyone, and no patterns: then the judge has to be exact.
+    /// It may not: only Denys for everyone, and no patterns. Then the verifier has to be exact.
     Exact,
 }
 
@@ -192,7 +193,7 @@ fn condition(random: &mut Random, kind: Kind) -> (&'static str, String, Value) {
     (operator, register(name), json!(values))
 }
 
-/// Every Decrypt with these values: of an enclave, of an instance, of neither.
+/// Every Decrypt with these values, from an enclave, from an instance, and from neither.
 pub(crate) fn requests() -> Vec<Request> {
     let mut documents: Vec<Vec<(&str, &str)>> = vec![
         vec![],
@@ -205,7 +206,7 @@ pub(crate) fn requests() -> Vec<Request> {
         for eight in ["", "00", "a8", "b8", "d8", "f8"] {
             for image in ["", "a0", "b0", "d0", "f0", "00"] {
                 let mixed = (image == "00") != (kernel == "00");
-                // Zero together; and PCR0 settles PCR1 where a release has both.
+                // Registers are zero only together, and PCR0 determines PCR1 where a release has both.
                 if mixed || image == "a0" && kernel != "a1" {
                     continue;
                 }

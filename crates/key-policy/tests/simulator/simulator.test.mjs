@@ -1,8 +1,8 @@
-// Key policies, judged a second time by @cloud-copilot/iam-simulate. `cases.json` holds random policies with this project's answers:
-// both answer alike, or differ for a reason that has a name here. A difference that no longer occurs fails as well. `holes.json` holds
-// policies that are refused, each with the request that gets through: the simulator must not deny it.
+// Compares this project's answers about key policies with those of @cloud-copilot/iam-simulate. `cases.json` holds random policies:
+// both answer alike, or differ for a reason that is named here. A named difference that no longer occurs fails too. `holes.json`
+// holds refused policies, each with a request that succeeds: the simulator must not deny it.
 //
-// `cargo test -p key-policy` checks that both files are those of the sources.
+// `cargo test -p key-policy` checks that both files are up to date.
 
 import assert from "node:assert/strict";
 import { appendFileSync, readFileSync } from "node:fs";
@@ -44,7 +44,7 @@ async function simulate(policy, { action, caller, context }) {
   return { theirs: answer.overallResult, ignored: answer.result.ignoredContextKeys };
 }
 
-/** Rules that only one of the two has, and the refused policies that show them. */
+/** Rules that only one of the two implements, and the refused policies that show them. */
 const DIFFERENCES = [
   {
     name: "encryption-context",
@@ -75,7 +75,7 @@ test("random policies are answered alike, or differ for a named reason", { skip 
   assert.deepEqual([...found].sort(), DIFFERENCES.map((it) => it.name).sort(), "found, and listed");
 });
 
-test("each refused policy lets its request through there too", { skip }, async () => {
+test("the simulator does not deny the request of a refused policy", { skip }, async () => {
   const holes = read("holes.json");
   assert.ok(holes.length >= 20);
   const denied = [];
