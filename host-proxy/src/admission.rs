@@ -1,6 +1,6 @@
 //! Fair admission: bounds on scarce resources, shared among sources.
 //!
-//! | bound | on | a source at its limit | a full resource |
+//! | type | bounds | a source at its limit | when all is in use |
 //! | --- | --- | --- | --- |
 //! | [`ConcurrencyLimit`] | sealed requests that the enclave works on | is refused | the source with the fewest permits is admitted next |
 //! | [`FairQueue`] | documents and proofs made at once | has no limit | the source that was admitted least is admitted next |

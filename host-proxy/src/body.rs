@@ -1,20 +1,22 @@
 //! Bodies in memory: requests are received whole before they cost the enclave anything, answers are relayed while they arrive.
 //! A [`Quota`] bounds the bytes that are buffered in between.
 
-use crate::admission::{Quota, Reservation};
-use crate::pace;
-use crate::problem::Problem;
-use crate::source::Source;
-use axum::body::Body;
-use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
+
+use crate::admission::{Quota, Reservation};
+use crate::pace;
+use crate::problem::Problem;
+use crate::source::Source;
 
 /// Bytes of each body that are not charged to the quota, so that short requests and answers pass while the quota is used up. A
 /// connection holds one body, so the limit on connections bounds these bytes too.

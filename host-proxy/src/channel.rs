@@ -1,10 +1,25 @@
 //! `GET /v1/channel`: joins a client's connection to one of the enclave's, and moves bytes both ways.
 //!
-//! What passes is a handshake and ciphertext of a session between client and enclave. Programs bring it as it is (`Upgrade:
-//! clearseal-channel`), pages inside WebSocket messages (`Upgrade: websocket`), whose boundaries mean nothing. Each direction
-//! has a buffer and waits for nothing but its own two ends, so that one that is stuck never holds up the other.
+//! The bytes are a handshake and ciphertext of a session between client and enclave. Programs send them without framing
+//! (`Upgrade: clearseal-channel`), pages inside WebSocket messages (`Upgrade: websocket`), whose boundaries carry no meaning.
+//! Each direction has a buffer and waits only for its two ends, so a stalled direction never blocks the other.
 
 mod websocket;
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http_body_util::Empty;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::admission::{Quota, Reservation};
 use crate::config::Config;
@@ -13,26 +28,13 @@ use crate::fleet::Fleet;
 use crate::problem::Problem;
 use crate::relay::{ENCLAVE_HINT, collect_answer, enclave_uri};
 use crate::source::Peer;
-use axum::extract::Request;
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use http_body_util::Empty;
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 
-/// As the enclave names it.
+/// Name of the protocol in the enclave's Upgrade.
 const PROTOCOL: &str = "clearseal-channel";
-/// One read of either direction, bytes; all that a direction holds.
+/// Bytes that each direction reads at once, and buffers at most.
 const BUFFER: usize = 64 << 10;
 
-/// Joins connections, and limits how many.
+/// Joins connections, and limits their number. A clone is the same one.
 #[derive(Clone)]
 pub(crate) struct Channels {
     connector: Connector,
@@ -44,17 +46,30 @@ pub(crate) struct Channels {
     traffic: Arc<Notify>,
 }
 
-/// How the client carries the bytes.
+/// Framing of the bytes between client and proxy.
 enum Carrier {
-    Plain,
-    /// With the answer to its key.
+    Unframed,
+    /// With the `Sec-WebSocket-Accept` of the answer.
     WebSocket(HeaderValue),
 }
 
 type Stream = TokioIo<Upgraded>;
 
+/// A connection to an enclave that is not upgraded yet.
+struct EnclaveConnection {
+    index: usize,
+    stream: TokioIo<EnclaveStream>,
+}
+
+/// An enclave's answer to the Upgrade.
+enum EnclaveAnswer {
+    Upgraded(Stream),
+    /// The enclave's problem, such as that it has no channel left.
+    Refused(Response),
+}
+
 impl Channels {
-    /// `traffic` is told of everything that moves: the enclave may have issued a receipt.
+    /// Notifies `traffic` whenever bytes pass: the enclave may have issued a receipt.
     pub(crate) fn new(config: &Config, fleet: Fleet, traffic: Arc<Notify>) -> Self {
         Self {
             connector: Connector {
@@ -70,30 +85,32 @@ impl Channels {
         }
     }
 
-    /// Ends every channel. Its client sees the cut, connects elsewhere, and sends again what was not answered.
+    /// Ends every channel. Clients see a closed connection, connect elsewhere, and send unanswered requests again.
     pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Answers 101 and joins, or says why not.
+    /// Answers 101 and joins the connections.
+    ///
+    /// # Errors
+    /// The problem to answer instead.
     pub(crate) async fn open(&self, mut request: Request) -> Result<Response, Problem> {
         let carrier = Carrier::of(request.headers()).ok_or(Problem::UpgradeRequired)?;
         let peer = Peer::of(&request);
-        let name = named(&request);
+        let name = requested_enclave(&request);
         let upgrade = request.extensions_mut().remove::<OnUpgrade>();
         let upgrade = upgrade.ok_or(Problem::UpgradeRequired)?;
         let reservation = self.quota.reserve(peer.source, 1)?;
         let asking = tokio::time::timeout(self.connect, self.ask(name.as_ref()));
         let enclave = match asking.await.map_err(|_| Problem::EnclaveTimeout)?? {
-            Ok(enclave) => enclave,
-            // Its own words, such as that it has no channel left.
-            Err(refusal) => return Ok(refusal),
+            EnclaveAnswer::Upgraded(enclave) => enclave,
+            EnclaveAnswer::Refused(refusal) => return Ok(refusal),
         };
         let mut response = StatusCode::SWITCHING_PROTOCOLS.into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         let protocol = match &carrier {
-            Carrier::Plain => PROTOCOL,
+            Carrier::Unframed => PROTOCOL,
             Carrier::WebSocket(accept) => {
                 headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept.clone());
                 "websocket"
@@ -111,18 +128,18 @@ impl Channels {
         Ok(response)
     }
 
-    /// A connection to an enclave that takes one: the one that the client has verified, where it names it.
-    async fn reach(
+    /// Connects to an enclave: the one that the client names, where it is reachable.
+    async fn connect_enclave(
         &self,
         name: Option<&HeaderValue>,
-    ) -> Result<(usize, TokioIo<EnclaveStream>), Problem> {
+    ) -> Result<EnclaveConnection, Problem> {
         let mut tried = Vec::with_capacity(self.fleet.len());
         while tried.len() < self.fleet.len() {
             let index = self.fleet.choose(name, &tried);
             match self.connector.open(index).await {
                 Ok(stream) => {
                     self.fleet.record_answer(index, None);
-                    return Ok((index, stream));
+                    return Ok(EnclaveConnection { index, stream });
                 }
                 Err(_) => self.fleet.record_failure(index),
             }
@@ -131,14 +148,14 @@ impl Channels {
         Err(Problem::EnclaveUnreachable)
     }
 
-    /// Has the enclave turn a fresh connection into a channel.
-    async fn ask(&self, name: Option<&HeaderValue>) -> Result<Result<Stream, Response>, Problem> {
-        let (index, stream) = self.reach(name).await?;
+    /// Has an enclave upgrade a fresh connection to a channel.
+    async fn ask(&self, name: Option<&HeaderValue>) -> Result<EnclaveAnswer, Problem> {
+        let EnclaveConnection { index, stream } = self.connect_enclave(name).await?;
         let invalid = |_| Problem::EnclaveInvalidAnswer;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(stream)
             .await
             .map_err(invalid)?;
-        // Ends with its connection, in whose end nothing is to be learnt.
+        // This task ends with its connection. How that ends is not needed here.
         tokio::spawn(connection.with_upgrades());
         let request = http::Request::builder()
             .uri(enclave_uri(&http::Uri::from_static("/v1/channel"), index)?)
@@ -150,15 +167,17 @@ impl Channels {
         let mut response = sender.send_request(request).await.map_err(invalid)?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let deadline = Instant::now() + self.connect;
-            return Ok(Err(collect_answer(response, deadline).await?));
+            let refusal = collect_answer(response, deadline).await?;
+            return Ok(EnclaveAnswer::Refused(refusal));
         }
         let upgraded = hyper::upgrade::on(&mut response).await.map_err(invalid)?;
-        Ok(Ok(TokioIo::new(upgraded)))
+        Ok(EnclaveAnswer::Upgraded(TokioIo::new(upgraded)))
     }
 }
 
-/// The enclave that the client has verified. A page can put no header on a WebSocket, so it says so in the query.
-fn named(request: &Request) -> Option<HeaderValue> {
+/// Returns the name of the enclave that the client has verified. A page cannot set a header on a WebSocket, so it puts the
+/// name into the query.
+fn requested_enclave(request: &Request) -> Option<HeaderValue> {
     let header = request.headers().get(ENCLAVE_HINT).cloned();
     header.or_else(|| {
         let mut pairs = request.uri().query()?.split('&');
@@ -171,7 +190,7 @@ impl Carrier {
     fn of(headers: &HeaderMap) -> Option<Self> {
         let upgrade = headers.get(header::UPGRADE)?.to_str().ok()?;
         if upgrade.eq_ignore_ascii_case(PROTOCOL) {
-            return Some(Self::Plain);
+            return Some(Self::Unframed);
         }
         let is =
             |name: HeaderName, value: &[u8]| headers.get(name).is_some_and(|found| found == value);
@@ -183,7 +202,7 @@ impl Carrier {
     }
 }
 
-/// Two connections that belong to each other.
+/// The connections of one channel.
 struct Joined {
     carrier: Carrier,
     idle: Duration,
@@ -193,14 +212,14 @@ struct Joined {
 }
 
 impl Joined {
-    async fn run(mut self, client: OnUpgrade, enclave: Stream, patience: Duration) {
-        let Ok(Ok(client)) = tokio::time::timeout(patience, client).await else {
+    async fn run(mut self, client: OnUpgrade, enclave: Stream, timeout: Duration) {
+        let Ok(Ok(client)) = tokio::time::timeout(timeout, client).await else {
             return;
         };
         let (client, activity) = (TokioIo::new(client), Activity::new(self.traffic));
         let relayed = async {
             match self.carrier {
-                Carrier::Plain => plain(client, enclave, &activity).await,
+                Carrier::Unframed => relay_unframed(client, enclave, &activity).await,
                 Carrier::WebSocket(_) => websocket::relay(client, enclave, &activity).await,
             }
         };
@@ -211,24 +230,24 @@ impl Joined {
                 }
             }
             () = activity.idle(self.idle) => tracing::debug!("a channel was idle for too long"),
-            // An error would say that the proxy is gone.
+            // An error means that the proxy has been dropped.
             _ = self.stop.wait_for(|stopped| *stopped) => {}
         }
     }
 }
 
-async fn plain(client: Stream, enclave: Stream, activity: &Activity) -> io::Result<()> {
+async fn relay_unframed(client: Stream, enclave: Stream, activity: &Activity) -> io::Result<()> {
     let (from_client, to_client) = tokio::io::split(client);
     let (from_enclave, to_enclave) = tokio::io::split(enclave);
     tokio::try_join!(
-        pump(from_client, to_enclave, activity),
-        pump(from_enclave, to_client, activity)
+        copy(from_client, to_enclave, activity),
+        copy(from_enclave, to_client, activity)
     )
     .map(|((), ())| ())
 }
 
-/// Moves bytes until the end, which it passes on.
-async fn pump(
+/// Copies bytes until the end of the stream, which it passes on.
+async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     activity: &Activity,
@@ -239,14 +258,14 @@ async fn pump(
         let Some(read @ [_, ..]) = buffer.get(..count) else {
             return to.shutdown().await;
         };
-        activity.moved();
+        activity.record();
         to.write_all(read).await?;
         to.flush().await?;
-        activity.moved();
+        activity.record();
     }
 }
 
-/// When something moved last.
+/// Time of the last bytes.
 struct Activity {
     last: Mutex<Instant>,
     traffic: Arc<Notify>,
@@ -260,7 +279,7 @@ impl Activity {
         }
     }
 
-    fn moved(&self) {
+    fn record(&self) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.traffic.notify_one();
     }
@@ -269,7 +288,7 @@ impl Activity {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nothing has moved for so long.
+    /// Waits until no bytes have passed for `limit`.
     async fn idle(&self, limit: Duration) {
         loop {
             let end = self.last() + limit;

@@ -1,17 +1,19 @@
-//! What an operator decides, parsed once.
+//! The command line, parsed once.
 
-use crate::crls::CrlPlace;
-use sockets::{EnclaveAddress, ListenAddress, parse_duration};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use sockets::{EnclaveAddress, ListenAddress, parse_duration};
+
+use crate::crls::CrlPlace;
 
 /// Relay sealed requests to an enclave and serve the page that makes them
 ///
 /// The proxy holds no key: what it relays it cannot read. It answers the web page (--web), the attestation and gateway
 /// endpoints under /v1, /healthz and /readyz on one address, and metrics on another (--metrics).
 ///
-/// `host-proxy log check FILE` checks a whole file of --receipt-log.
+/// `host-proxy log check FILE` checks a file of --receipt-log.
 #[derive(clap::Parser, Clone, Debug)]
 #[command(name = "host-proxy", version, max_term_width = 100)]
 pub struct Config {
@@ -25,12 +27,12 @@ pub struct Config {
     /// the one whose keys it is sealed to; one that does not answer is left out, and tried again after 1 to 30 seconds
     #[arg(long = "enclave", value_name = "ADDRESS", required = true)]
     pub enclaves: Vec<EnclaveAddress>,
-    /// Where the enclave alone reaches this host: vsock:PORT, unix:/path or tcp:IP:PORT with a loopback address; nowhere by
-    /// default. It gets sealed models there
+    /// Address of the service for the enclave, which gets sealed models there: vsock:PORT, unix:/path or tcp:IP:PORT with a
+    /// loopback address; without it there is none
     #[arg(long, value_name = "ADDRESS", value_parser = ListenAddress::parse_local)]
     pub parent_listen: Option<ListenAddress>,
-    /// Sealed models for the enclave, each as NAME/model.sealed with NAME/data-key.wrapped beside it: a folder, and where the
-    /// feature `cloud` was built s3://BUCKET/PREFIX or the URL of a web server that gives ranges
+    /// Sealed models for the enclave, each as NAME/model.sealed and NAME/data-key.wrapped: a folder, or in a build with the
+    /// feature `cloud` s3://BUCKET/PREFIX or the URL of a web server that serves ranges
     #[arg(long, value_name = "PLACE", requires = "parent_listen")]
     pub models: Option<String>,
     /// Ask AWS KMS in this region for the enclave's data key; needs the feature `cloud`
@@ -47,43 +49,44 @@ pub struct Config {
     /// Folder with the built page; without it only the endpoints are served
     #[arg(long, value_name = "DIR")]
     pub web: Option<PathBuf>,
-    /// File of the transparency log of receipts, begun where it is not there; without it no log is kept. Of one enclave alone
+    /// File of the transparency log of receipts, created where it is missing; without it no log is kept. For one enclave only
     #[arg(long, value_name = "FILE")]
     pub receipt_log: Option<PathBuf>,
-    /// How often a document is made for the clients that may share one (`shared=1`), while any wait; 1ms to 5s. A client waits half
-    /// as long at the median. The time in a document, and so in a receipt's evidence, says no more exactly when its client came
-    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = interval)]
+    /// Interval at which a document is made for the clients that may share one (`shared=1`), while any wait; 1ms to 5s. The median
+    /// wait of a client is half as long. The time in a document, and so in a receipt's evidence, reveals no more exactly when its
+    /// client came
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_document_interval)]
     pub document_interval: Duration,
     /// Certificate revocation lists to serve under /v1/crls: `chain` for the addresses that the enclave's certificates name, an
-    /// http:// address, or a folder of *.crl files in DER; may be given several times. Without it none are served
+    /// http:// address, or a folder of *.crl files in DER; may be given several times. Without it no list is served
     #[arg(long = "crl", value_name = "PLACE")]
     pub crls: Vec<CrlPlace>,
     /// Host that may be asked for revocation lists, as HOST or HOST:PORT, next to AWS's own; may be given several times
     #[arg(long = "crl-host", value_name = "HOST", requires = "crls")]
     pub crl_hosts: Vec<String>,
-    /// How often the log shows what is new, 0.1s to 1h: readers learn how many requests came in between, and not when
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = publish_interval)]
+    /// Interval at which new leaves of the log are published, 0.1s to 1h: readers learn how many requests came in it, and not when
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_publish_interval)]
     pub publish_every: Duration,
-    /// Sealed requests that the enclave works on at once; above it an address that holds few of them waits for the next, 5
-    /// seconds at most, and others get 503 BUSY
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    /// Sealed requests that the enclave works on at once; above it an address that holds few of them waits for at
+    /// most 5 seconds, and others get 503 BUSY
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = parse_count)]
     pub max_concurrent: usize,
     /// Client connections held open at once; above it new ones wait
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = parse_count)]
     pub max_connections: usize,
     /// Attested channels open at once; above it the answer is 503 BUSY. The enclave serves 64
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_count)]
     pub max_channels: usize,
-    /// Bytes of bodies in memory at once, those of requests until the enclave has answered, those of answers until the client
-    /// has taken them, beyond the first 16 KiB of each; above it the answer is 503 BUSY, or flows only as fast as it is read
-    #[arg(long, value_name = "BYTES", default_value_t = 128 << 20, value_parser = at_least_one)]
+    /// Bytes of bodies in memory at once, beyond the first 16 KiB of each: those of requests until the enclave answers, those of
+    /// answers until the client has read them; above it the answer is 503 BUSY, or is relayed only as fast as the client reads
+    #[arg(long, value_name = "BYTES", default_value_t = 128 << 20, value_parser = parse_count)]
     pub max_buffered_bytes: usize,
     /// Percent of the four limits above that one source address (IPv6: /64) can hold; above it the answer is 429 SOURCE_BUSY,
-    /// or the connection is closed. Behind a load balancer, which has one address for everybody: 100
+    /// or the connection is closed. Behind a load balancer, which has one address for all clients: 100
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub source_share: u8,
-    /// Bytes a second that one source address (IPv6: /64) can send; what it sends beyond is read later. Behind a load balancer,
-    /// which has one address for everybody: as much as all of them send
+    /// Bytes a second that one source address (IPv6: /64) can send; bytes beyond are read later. Behind a load balancer, which has
+    /// one address for all clients: the rate of all of them
     #[arg(long, value_name = "BYTES", default_value_t = 32 << 20, value_parser = clap::value_parser!(u64).range(4096..=1 << 40))]
     pub source_rate: u64,
     /// Largest request body that is relayed
@@ -93,29 +96,29 @@ pub struct Config {
     #[arg(long, value_name = "BYTES", default_value_t = 32 << 20)]
     pub max_answer_bytes: u64,
     /// Time for a connection to the enclave
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_timeout)]
     pub connect_timeout: Duration,
     /// Time until the enclave begins its answer
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_timeout)]
     pub first_byte_timeout: Duration,
     /// Time for a whole exchange, both bodies included
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_timeout)]
     pub total_timeout: Duration,
-    /// How long a client may send or take nothing in the middle of a body, or less than 4 KiB a second on average
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    /// Longest time for which a client may send or read nothing in the middle of a body, or less than 4 KiB a second on average
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_timeout)]
     pub stall_timeout: Duration,
-    /// How long a client may take to send a request's head, and how long a connection may be idle
-    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = time)]
+    /// Longest time for a client to send a request's head, and for which a connection may be idle
+    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = parse_timeout)]
     pub idle_timeout: Duration,
-    /// Time that requests in flight get to finish after SIGTERM or SIGINT; storing the rest of the log takes up to 5 seconds more
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    /// Time for requests in flight to finish after SIGTERM or SIGINT; storing the rest of the log takes up to 5 seconds more
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     pub drain_timeout: Duration,
     /// Form of the log on standard error
     #[arg(long, value_name = "FORM", default_value = "json", value_enum)]
     pub log: LogForm,
 }
 
-/// How log lines are written.
+/// Format of log lines.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogForm {
     /// One JSON object a line.
@@ -124,25 +127,25 @@ pub enum LogForm {
     Text,
 }
 
-fn time(text: &str) -> Result<Duration, String> {
+fn parse_timeout(text: &str) -> Result<Duration, String> {
     let time = parse_duration(text)?;
-    // A timer of centuries would overflow the clock.
+    // A timeout of centuries would overflow the clock.
     match time <= Duration::from_secs(86_400) {
         true => Ok(time),
         false => Err("write 24h at most".to_owned()),
     }
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+fn parse_document_interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text)?;
-    // Longer, and clients that wait for a document would give up.
+    // At a longer interval, clients that wait for a document would time out.
     match (Duration::from_millis(1)..=Duration::from_secs(5)).contains(&interval) {
         true => Ok(interval),
         false => Err("write 1ms to 5s".to_owned()),
     }
 }
 
-fn publish_interval(text: &str) -> Result<Duration, String> {
+fn parse_publish_interval(text: &str) -> Result<Duration, String> {
     let interval = parse_duration(text)?;
     match (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&interval) {
         true => Ok(interval),
@@ -150,7 +153,7 @@ fn publish_interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+fn parse_count(text: &str) -> Result<usize, String> {
     text.parse()
         .ok()
         .filter(|count| (1..=1 << 40).contains(count))
@@ -159,8 +162,9 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::{CommandFactory as _, Parser as _};
+
+    use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {

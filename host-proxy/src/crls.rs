@@ -1,50 +1,42 @@
-//! Certificate revocation lists for clients, which cannot fetch them: a page of another origin gets none of AWS's.
+//! Serves certificate revocation lists to clients. A page cannot fetch AWS's lists, which forbid access from other origins.
 //!
-//! Every list is signed by the CA that it is about, and clients verify it against the chain. So nothing here is trusted: this
-//! host can only keep lists back, which a policy refuses, or serve one that has not ended yet. It moves bytes, and reads no
-//! more of a list than when it ends.
+//! Every list is signed by its CA, and clients verify it against the chain. So nothing here is trusted: this host can only
+//! withhold lists, which a policy refuses, or serve an old one that has not expired. It reads only the expiry of a list.
 
 mod address;
 mod dates;
+mod refresh;
 
-use crate::relay::Relay;
-use address::Allowed;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use anyhow::{Context as _, ensure};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, Uri, header};
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::Empty;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 
-/// Bytes of all lists together, and so of each: clients take no more.
-const MAX_BYTES: usize = 10 << 20;
-/// Lists at once: clients take no more.
-const MAX_LISTS: usize = 64;
-/// Addresses out of documents that are remembered.
+use crate::relay::Relay;
+use address::Allowed;
+
+/// Upper bound on addresses, including those that documents name.
 const MAX_ADDRESSES: usize = 32;
-/// For one list, from the first byte asked to the last one read.
-const DEADLINE: Duration = Duration::from_secs(30);
-/// A list is fetched again after so long, though it may be good for days: a revocation is published before it ends.
-const REFRESH: Duration = Duration::from_secs(3600);
-/// After a failure, and at least between two rounds.
+/// Pause after a failure, and the shortest one between two rounds.
 const RETRY: Duration = Duration::from_secs(60);
-/// A list is no longer served so long before it ends: it is judged by other clocks.
-const MARGIN: u64 = 60;
-/// Asks for a document on the proxy's own account. Nobody relies on its nonce.
+/// Path of the proxy's own request for a document, of which only the certificates are used. No verifier relies on its nonce.
 const OWN_DOCUMENT: &str = "/v1/attestation?nonce=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const MAX_EVIDENCE: usize = 64 << 10;
 
-/// Where lists come from.
+/// A source of lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CrlPlace {
     /// The addresses that the enclave's own certificates name.
@@ -74,7 +66,7 @@ impl FromStr for CrlPlace {
     }
 }
 
-/// The lists that are served, and how to keep them current. A clone is the same one.
+/// The lists that are served, and their sources. A clone is the same one.
 #[derive(Clone, Default)]
 pub(crate) struct Crls(Option<Arc<Inner>>);
 
@@ -84,13 +76,13 @@ struct Inner {
     folders: Vec<PathBuf>,
     client: Client<HttpConnector, Empty<Bytes>>,
     state: Mutex<Lists>,
-    /// Told of an address that is new.
+    /// Notified of each new address.
     found: Notify,
 }
 
 #[derive(Default)]
 struct Lists {
-    /// By address or file. Those of documents come and go with them.
+    /// Lists by address.
     lists: BTreeMap<String, List>,
     served: Bytes,
 }
@@ -106,7 +98,7 @@ struct List {
 }
 
 impl Crls {
-    /// Serves what these places give; nothing where there are none. `hosts` are allowed next to AWS's own.
+    /// Serves lists from these places. `hosts` are allowed in addition to AWS's.
     ///
     /// # Errors
     /// Where a place cannot be used.
@@ -169,7 +161,7 @@ impl Crls {
         let Some(inner) = self.0.clone() else { return };
         loop {
             if inner.from_chain && inner.state().lists.is_empty() {
-                // Before the first client asks. What passes later is looked at as it passes.
+                // Before the first client asks. Later documents are read as they pass.
                 if let Ok((StatusCode::OK, evidence)) =
                     relay.fetch(OWN_DOCUMENT, MAX_EVIDENCE).await
                 {
@@ -178,12 +170,12 @@ impl Crls {
             }
             let mut pause = inner.refresh().await;
             if inner.from_chain && inner.state().lists.is_empty() {
-                // The enclave is not up yet.
+                // The enclave is not running yet.
                 pause = RETRY;
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                // Addresses come together, so those that follow are waited for.
+                // The addresses of one chain arrive together: wait for the rest of them.
                 () = inner.found.notified() => tokio::time::sleep(Duration::from_secs(1)).await,
             }
         }
@@ -191,8 +183,8 @@ impl Crls {
 }
 
 impl Lists {
-    /// Whether there is room for one more address. Certificates change their address every few weeks, so the list of an
-    /// earlier one goes.
+    /// Whether there is room for one more address. Certificates name another address every few weeks, so expired lists of documents
+    /// are removed.
     fn make_room(&mut self) -> bool {
         if self.lists.len() >= MAX_ADDRESSES {
             self.lists
@@ -206,121 +198,9 @@ impl Inner {
     fn state(&self) -> std::sync::MutexGuard<'_, Lists> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Fetches what is due, and puts together what is served. Returns the time until the next round.
-    async fn refresh(&self) -> Duration {
-        let due: Vec<_> = {
-            let state = self.state();
-            let due = |list: &List| {
-                list.next_update <= now() + MARGIN
-                    || list.fetched.is_none_or(|at| at.elapsed() >= REFRESH)
-            };
-            let due = state.lists.iter().filter(|(_, list)| due(list));
-            due.map(|(address, _)| address.clone()).collect()
-        };
-        let mut failed = false;
-        for address in due {
-            match self.fetch(&address).await {
-                Ok((bytes, next_update)) => {
-                    if let Some(list) = self.state().lists.get_mut(&address) {
-                        list.bytes = bytes;
-                        list.next_update = next_update;
-                        list.fetched = Some(tokio::time::Instant::now());
-                    }
-                }
-                Err(error) => {
-                    failed = true;
-                    tracing::warn!(%address, code = "CRL_UNAVAILABLE", "a revocation list cannot be fetched: {error:#}");
-                }
-            }
-        }
-        let files = self.files().await;
-        let mut state = self.state();
-        let current: Vec<_> = state
-            .lists
-            .values()
-            .map(|list| (list.next_update, list.bytes.clone()))
-            .chain(files)
-            .filter(|(next_update, _)| *next_update > now() + MARGIN)
-            .collect();
-        let mut served = Vec::new();
-        let mut next = u64::MAX;
-        for (next_update, bytes) in current.iter().take(MAX_LISTS) {
-            if served.len() + bytes.len() > MAX_BYTES {
-                tracing::warn!(
-                    code = "CRL_TOO_LARGE",
-                    "revocation lists of more than 10 MiB: some are not served"
-                );
-                break;
-            }
-            served.extend_from_slice(bytes);
-            next = next.min(*next_update);
-        }
-        state.served = served.into();
-        let ends = Duration::from_secs(next.saturating_sub(now() + MARGIN));
-        match failed {
-            true => RETRY,
-            false => ends.clamp(RETRY, REFRESH),
-        }
-    }
-
-    async fn fetch(&self, address: &str) -> anyhow::Result<(Bytes, u64)> {
-        let uri: Uri = address.parse()?;
-        // Again, whatever the address came from. Redirects are not followed.
-        ensure!(self.allowed.allows(&uri), "its host is not allowed");
-        let request = http::Request::get(uri).body(Empty::new())?;
-        let exchange = async {
-            let answer = self.client.request(request).await?;
-            let status = answer.status();
-            ensure!(status == StatusCode::OK, "it answers {status}");
-            let body = Limited::new(answer.into_body(), MAX_BYTES).collect().await;
-            let body = body.map_err(|error| anyhow::anyhow!("{error}"))?;
-            Ok(body.to_bytes())
-        };
-        let bytes = tokio::time::timeout(DEADLINE, exchange)
-            .await
-            .context("it did not answer within 30 s")??;
-        let next_update =
-            dates::next_update(&bytes).context("it is not a revocation list in DER")?;
-        ensure!(next_update > now() + MARGIN, "it has ended");
-        Ok((bytes, next_update))
-    }
-
-    /// The lists of the folders.
-    async fn files(&self) -> Vec<(u64, Bytes)> {
-        let folders = self.folders.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            let folders = folders.iter();
-            folders.flat_map(|folder| read_folder(folder)).collect()
-        });
-        read.await.unwrap_or_default()
-    }
 }
 
-fn read_folder(folder: &Path) -> Vec<(u64, Bytes)> {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        tracing::warn!(folder = %folder.display(), code = "CRL_UNAVAILABLE", "a folder of revocation lists cannot be read");
-        return Vec::new();
-    };
-    let mut paths: Vec<_> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|kind| kind == "crl"))
-        .collect();
-    // The same order for every client and at every start.
-    paths.sort();
-    let lists = paths.into_iter().take(MAX_LISTS).filter_map(|path| {
-        let small = std::fs::metadata(&path).is_ok_and(|file| file.len() <= MAX_BYTES as u64);
-        let bytes = small.then(|| std::fs::read(&path).ok()).flatten();
-        let list = bytes.and_then(|bytes| Some((dates::next_update(&bytes)?, Bytes::from(bytes))));
-        if list.is_none() {
-            tracing::warn!(file = %path.display(), code = "CRL_UNAVAILABLE", "not a revocation list in DER of at most 10 MiB");
-        }
-        list
-    });
-    lists.collect()
-}
-
-/// `GET /v1/crls`: the lists in DER, one after another; no bytes where there are none. The same for everybody.
+/// `GET /v1/crls`: the lists in DER, one after another; empty where there are none. The same for every client.
 pub(crate) async fn serve(State(crls): State<Crls>, request: Request) -> Response {
     match *request.method() {
         Method::GET | Method::HEAD => {}

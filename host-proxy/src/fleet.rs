@@ -4,11 +4,12 @@
 //! what they seal. No security rests on it: an enclave that gets a request for another one answers with the key problem of RFC 9458,
 //! and the client attests again.
 
-use http::HeaderValue;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use http::HeaderValue;
 use tokio::time::Instant;
 
 /// Pause after a first failure, in which the enclave gets no request. Then it gets one.

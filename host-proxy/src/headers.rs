@@ -1,17 +1,18 @@
-//! Headers that every answer carries, and who may read an answer from another origin.
+//! Security headers of every answer, and which answers pages of other origins may read.
 
-use crate::relay::ENCLAVE_HINT;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// What the page may do: run its own scripts and WebAssembly, talk to its own origin, and nothing else.
+use crate::relay::ENCLAVE_HINT;
+
+/// Allows the page to run its own scripts and WebAssembly and to connect to its own origin, and nothing else.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const PERMISSIONS_POLICY: &str = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=(), clipboard-read=(), clipboard-write=(self)";
 
-/// Puts the security headers on every answer, problems included.
+/// Adds the security headers to every answer, problems included.
 pub(crate) async fn secure(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
@@ -40,8 +41,8 @@ pub(crate) async fn secure(request: Request, next: Next) -> Response {
     response
 }
 
-/// Lets pages of other origins call, so that the page can live where the host cannot change it. Never with credentials:
-/// nothing here depends on who asks.
+/// Lets pages of other origins call, so that the page can be served from where the host cannot change it. Never with
+/// credentials: no answer depends on the caller's identity.
 pub(crate) async fn share(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     allow_any_origin(response.headers_mut());

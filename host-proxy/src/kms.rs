@@ -1,15 +1,17 @@
 //! `POST /v1/kms/decrypt`: passes an enclave's request for a data key on to KMS.
 //!
-//! What passes through here is a wrapped data key and an envelope that only the enclave opens. A request without an attested
-//! recipient is refused here, because its answer would hold the data key in clear.
+//! A wrapped data key and an envelope pass through here, which only the enclave opens. A request without an attested recipient is
+//! refused, because its answer would hold the data key in plaintext.
 
 #[cfg(feature = "cloud")]
 mod aws;
 mod endpoint;
 
-#[cfg(feature = "cloud")]
-use aws::Aws;
-use endpoint::Endpoint;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -19,31 +21,30 @@ use axum::routing::post;
 use http::{StatusCode, header};
 use serde::Deserialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Semaphore;
+
+#[cfg(feature = "cloud")]
+use aws::Aws;
+use endpoint::Endpoint;
 
 /// A document of 16 KiB and a wrapped key of 6 KiB, in base64.
 const MAX_REQUEST: usize = 64 << 10;
 /// An envelope of 8 KiB in base64, and names.
 const MAX_ANSWER: usize = 16 << 10;
-/// Calls at once. An enclave makes one in its life.
+/// Requests at once. An enclave makes one in its lifetime.
 const AT_ONCE: usize = 2;
 /// Longest wait for one answer of KMS.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Pauses before the second and the third attempt.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(800)];
 
-/// What can decrypt: KMS, or a simulation of it.
+/// KMS, or a simulation of it.
 pub(crate) trait KeyService: Send + Sync {
-    /// Makes one attempt. The request is of KMS's form and has a recipient.
-    fn decrypt<'a>(&'a self, request: &'a Decrypt) -> Answering<'a>;
+    /// Makes one attempt. The request has the form of KMS's, and a recipient.
+    fn decrypt<'a>(&'a self, request: &'a Decrypt) -> Attempt<'a>;
 }
 
-/// Opens what `--kms-region` or `--simulate-kms` names; none at all has no keys.
+/// Opens the service that `--kms-region` or `--simulate-kms` names.
 pub(crate) async fn open(
     region: Option<&str>,
     simulated: Option<&str>,
@@ -60,24 +61,24 @@ pub(crate) async fn open(
     })
 }
 
-/// A future of one attempt.
-pub(crate) type Answering<'a> =
+/// One attempt at decrypting.
+pub(crate) type Attempt<'a> =
     Pin<Box<dyn Future<Output = Result<KmsAnswer, Unavailable>> + Send + 'a>>;
 
-/// What KMS said.
+/// An answer of KMS.
 pub(crate) struct KmsAnswer {
     /// 200, or the status of a refusal.
     pub(crate) status: StatusCode,
-    /// JSON as KMS writes it.
+    /// JSON in KMS's form.
     pub(crate) body: Value,
 }
 
-/// There was no answer. The text is for the operator's log.
+/// KMS did not answer. The text is for the operator's log.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unavailable(pub(crate) String);
 
-/// `Decrypt` of KMS, as far as an enclave may ask for it.
+/// The subset of KMS's `Decrypt` that an enclave may send.
 #[derive(Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
 pub(crate) struct Decrypt {
@@ -89,11 +90,11 @@ pub(crate) struct Decrypt {
     pub(crate) encryption_algorithm: String,
     /// Authenticated with the data key.
     pub(crate) encryption_context: BTreeMap<String, String>,
-    /// The enclave.
+    /// The enclave, for which KMS encrypts the data key.
     pub(crate) recipient: Recipient,
 }
 
-/// Whom the answer is for.
+/// The enclave, as KMS recognises it.
 #[derive(Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
 pub(crate) struct Recipient {
@@ -103,11 +104,11 @@ pub(crate) struct Recipient {
     pub(crate) key_encryption_algorithm: String,
 }
 
-/// The endpoint, over a service; without one every request is refused.
+/// Builds the endpoint over a service. Without one every request is refused.
 pub(crate) fn routes(service: Option<Arc<dyn KeyService>>) -> Router {
     let state = KmsState {
         service,
-        places: Arc::new(Semaphore::new(AT_ONCE)),
+        slots: Arc::new(Semaphore::new(AT_ONCE)),
     };
     Router::new()
         .route("/v1/kms/decrypt", post(decrypt))
@@ -118,7 +119,7 @@ pub(crate) fn routes(service: Option<Arc<dyn KeyService>>) -> Router {
 #[derive(Clone)]
 struct KmsState {
     service: Option<Arc<dyn KeyService>>,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
 async fn decrypt(State(state): State<KmsState>, body: Bytes) -> Response {
@@ -136,25 +137,25 @@ async fn decrypt(State(state): State<KmsState>, body: Bytes) -> Response {
             "the request is not Decrypt with an attested recipient",
         );
     };
-    let Ok(_place) = state.places.try_acquire() else {
+    let Ok(_slot) = state.slots.try_acquire() else {
         return refuse(
             StatusCode::SERVICE_UNAVAILABLE,
             "LimitExceededException",
-            "other requests for keys are on their way; ask again",
+            "other requests for keys are in progress; retry",
         );
     };
     let answer = match ask(&*service, &request).await {
         Ok(answer) => answer,
         Err(error) => {
-            tracing::warn!(code = "KMS_UNREACHABLE", %error, "no answer of KMS");
+            tracing::warn!(code = "KMS_UNREACHABLE", %error, "KMS did not answer");
             return refuse(
                 StatusCode::BAD_GATEWAY,
                 "KMS_UNREACHABLE",
-                "KMS gives no answer; the proxy's log says more",
+                "KMS did not answer; the proxy's log has the reason",
             );
         }
     };
-    // With a recipient KMS never does this. What did is not KMS, and its key is lost.
+    // KMS never does this for a recipient. The service that did is not KMS, and has exposed its key.
     if answer.body["Plaintext"]
         .as_str()
         .is_some_and(|plaintext| !plaintext.is_empty())
@@ -177,19 +178,19 @@ async fn decrypt(State(state): State<KmsState>, body: Bytes) -> Response {
     respond(answer.status, &answer.body)
 }
 
-/// Tries again where KMS says that it is its own fault, and where it says nothing.
+/// Retries where KMS reports an internal error or throttling, and where it does not answer.
 async fn ask(service: &dyn KeyService, request: &Decrypt) -> Result<KmsAnswer, Unavailable> {
     let mut pauses = PAUSES.into_iter();
     loop {
-        let late = || Unavailable("no answer within 10 s".to_owned());
-        let answer = tokio::time::timeout(PATIENCE, service.decrypt(request))
+        let timeout = || Unavailable("no answer within 10 s".to_owned());
+        let answer = tokio::time::timeout(TIMEOUT, service.decrypt(request))
             .await
-            .unwrap_or_else(|_| Err(late()));
-        let again = match &answer {
+            .unwrap_or_else(|_| Err(timeout()));
+        let is_retriable = match &answer {
             Ok(answer) => answer.status.is_server_error() || is_throttled(&answer.body),
             Err(_) => true,
         };
-        match pauses.next().filter(|_| again) {
+        match pauses.next().filter(|_| is_retriable) {
             Some(pause) => tokio::time::sleep(pause).await,
             None => return answer,
         }
@@ -202,7 +203,7 @@ fn is_throttled(body: &Value) -> bool {
         .is_some_and(|name| name.ends_with("ThrottlingException"))
 }
 
-/// A refusal in the form of KMS's own.
+/// Builds a refusal in the form of KMS's.
 fn refuse(status: StatusCode, name: &str, message: &str) -> Response {
     respond(
         status,

@@ -1,9 +1,8 @@
-//! The transparency log of the enclave's receipts: pulled from the enclave, kept in one file, proven to whoever asks.
+//! The transparency log of the enclave's receipts: pulled from the enclave, stored in one file, proven to anyone who asks.
 //!
-//! The host cannot change what it keeps without showing it: heads are signed inside the enclave, over roots that the
-//! enclave computed itself. What it keeps here lets it answer; what it loses, it can no longer explain. So a head is
-//! served only after everything that it covers is on disk, and a file that does not agree with itself is reported and
-//! left as it is.
+//! The host cannot change the log unnoticed: heads are signed inside the enclave, over roots that the enclave computed. The
+//! stored leaves are the host's only answer to a request for a proof. So a head is served only after everything that it covers
+//! is on disk, and a file that is inconsistent is reported and left unchanged.
 
 mod check;
 mod error;

@@ -1,17 +1,18 @@
 //! `host-proxy`: see `--help`.
 
+use std::io::Write as _;
+use std::process::ExitCode;
+
 use anyhow::Context as _;
 use clap::Parser as _;
 use host_proxy::log::{Checked, LogError, Store};
 use host_proxy::{Config, LogForm, Proxy};
-use std::io::Write as _;
-use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> anyhow::Result<ExitCode> {
     if std::env::args_os().nth(1).is_some_and(|verb| verb == "log") {
-        return check(&LogCommand::parse());
+        return check_log(&LogCommand::parse());
     }
     serve(Config::parse())?;
     Ok(ExitCode::SUCCESS)
@@ -21,7 +22,7 @@ fn main() -> anyhow::Result<ExitCode> {
 async fn serve(config: Config) -> anyhow::Result<()> {
     anyhow::ensure!(
         config.receipt_log.is_none() || config.enclaves.len() == 1,
-        "--receipt-log follows the log of one enclave, and --enclave names {}; leave one of both out",
+        "--receipt-log follows the log of one enclave, and --enclave names {}; leave out --receipt-log, or name one enclave",
         config.enclaves.len()
     );
     log_to_stderr(config.log);
@@ -32,25 +33,22 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     let proxy = Proxy::bind(config).await?;
     tracing::info!(address = %proxy.local_address()?, enclave, "listening");
 
-    let mut asked = async || {
+    let mut signalled = async || {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
     };
-    let (begin, begun) = tokio::sync::oneshot::channel::<()>();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let run = proxy.run(async {
-        // An error means that the sender is gone, which is as good a reason to stop.
-        begun.await.unwrap_or(());
+        // An error means that the sender was dropped, which also means to stop.
+        stopped.await.unwrap_or(());
     });
     let watch = async move {
-        asked().await;
-        let told = begin.send(());
-        tracing::info!(
-            first = told.is_ok(),
-            "stopping; a second signal stops at once"
-        );
-        asked().await;
+        signalled().await;
+        let first = stop.send(()).is_ok();
+        tracing::info!(first, "stopping; a second signal stops at once");
+        signalled().await;
     };
     tokio::select! {
         () = run => {}
@@ -59,7 +57,7 @@ async fn serve(config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Look after a file of the transparency log
+/// Maintain a file of the transparency log
 #[derive(clap::Parser)]
 #[command(name = "host-proxy", bin_name = "host-proxy", max_term_width = 100)]
 struct LogCommand {
@@ -69,7 +67,7 @@ struct LogCommand {
 
 #[derive(clap::Subcommand)]
 enum LogVerb {
-    /// What to do with the log
+    /// Task on the log file
     #[command(subcommand)]
     Log(LogTask),
 }
@@ -78,17 +76,17 @@ enum LogVerb {
 enum LogTask {
     /// Check a whole log file, which no running proxy may have open: every page, receipt and signed head
     ///
-    /// A proxy verifies only the newest head when it starts. Exit status: 0 everything is as it was signed; 1 something is
-    /// not; 2 the file could not be checked: it is missing, unreadable, or in use.
+    /// A proxy verifies only the newest head when it starts. Exit status: 0 the file agrees with every signed head; 1 it does
+    /// not; 2 it could not be checked, because it is missing, unreadable, or in use.
     Check {
         /// The file of --receipt-log
         file: std::path::PathBuf,
     },
 }
 
-fn check(command: &LogCommand) -> anyhow::Result<ExitCode> {
+fn check_log(command: &LogCommand) -> anyhow::Result<ExitCode> {
     let LogVerb::Log(LogTask::Check { file }) = &command.log;
-    let place = file.display();
+    let path = file.display();
     match Store::check(file) {
         Ok(Checked {
             logs,
@@ -97,14 +95,14 @@ fn check(command: &LogCommand) -> anyhow::Result<ExitCode> {
         }) => {
             writeln!(
                 std::io::stdout(),
-                "{place}: {logs} logs, {leaves} leaves, {heads} signed heads, all as they were signed"
+                "{path}: {logs} logs, {leaves} leaves, {heads} signed heads, all valid"
             )?;
             Ok(ExitCode::SUCCESS)
         }
         Err(error) => {
             writeln!(
                 std::io::stderr(),
-                "{place}: {}",
+                "{path}: {}",
                 error_codes::ErrorLine(&error)
             )?;
             Ok(match error {

@@ -1,18 +1,20 @@
-//! Counters for Prometheus, on a listener of their own. They tell nothing of a single request on a quiet service: no sums, and
+//! Counters for Prometheus, on a separate listener. Even on a quiet service they reveal nothing of a single request: no sums, and
 //! times and lengths in coarse steps only.
 
-use crate::problem::Problem;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 use prometheus_client::registry::Registry;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
-/// The only names that a label can have: nothing that a client writes becomes one.
+use crate::problem::Problem;
+
+/// Every value of the label `route`. Text from clients never becomes a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub(crate) enum Route {
     Attestation,
@@ -62,7 +64,7 @@ struct ByOutcome {
     status: u16,
 }
 
-/// A coarse step: on a quiet service a sum, or a fine step, would be the time or the length of one request.
+/// A coarse step: on a quiet service a sum, or a fine step, would reveal the time or the length of one request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByStep {
     route: Route,
@@ -74,8 +76,8 @@ struct Step {
     upto: &'static str,
 }
 
-/// Seconds that something took at most, in steps of ten.
-fn seconds(took: Duration) -> &'static str {
+/// Upper bound of the step of a time, in seconds; each step is ten times the one before.
+fn seconds_step(took: Duration) -> &'static str {
     match took.as_millis() {
         0..10 => "0.01",
         10..100 => "0.1",
@@ -85,8 +87,8 @@ fn seconds(took: Duration) -> &'static str {
     }
 }
 
-/// Bytes of a body at most, in steps of 32.
-fn bytes(count: u64) -> &'static str {
+/// Upper bound of the step of a body's length, in bytes; each step is 32 times the one before.
+fn bytes_step(count: u64) -> &'static str {
     match count {
         0..=32_768 => "32768",
         32_769..=1_048_576 => "1048576",
@@ -99,11 +101,11 @@ struct ByCode {
     code: &'static str,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 pub(crate) struct Ended {
     pub(crate) route: Route,
     pub(crate) status: u16,
-    /// What the proxy itself answered.
+    /// Set where the proxy itself answered.
     pub(crate) problem: Option<Problem>,
     pub(crate) took: Duration,
     /// Bytes of the request's body.
@@ -112,7 +114,7 @@ pub(crate) struct Ended {
     pub(crate) sent: u64,
 }
 
-/// The proxy's counters.
+/// The proxy's counters. A clone is the same one.
 #[derive(Clone)]
 pub(crate) struct Metrics {
     registry: Arc<Registry>,
@@ -159,7 +161,7 @@ impl Metrics {
         );
         registry.register(
             "waits",
-            "Relayed requests by the seconds that they waited for their place or turn, at most",
+            "Relayed requests by the seconds that they waited for a permit, at most",
             metrics.waits.clone(),
         );
         registry.register(
@@ -184,12 +186,12 @@ impl Metrics {
         );
         registry.register(
             "shared_documents_clients",
-            "Clients that they were for",
+            "Clients that share those documents",
             metrics.documents_for.clone(),
         );
         registry.register(
             "log_refusals",
-            "Tree heads and leaves of the enclave that were not taken",
+            "Tree heads and leaves of the enclave that were refused",
             metrics.log_refusals.clone(),
         );
         registry.register(
@@ -220,9 +222,9 @@ impl Metrics {
         let outcome = ByOutcome { route, status };
         self.requests.get_or_create(&outcome).inc();
         for (family, upto) in [
-            (&self.times, seconds(took)),
-            (&self.requests_of, bytes(received)),
-            (&self.answers_of, bytes(sent)),
+            (&self.times, seconds_step(took)),
+            (&self.requests_of, bytes_step(received)),
+            (&self.answers_of, bytes_step(sent)),
         ] {
             family.get_or_create(&ByStep { route, upto }).inc();
         }
@@ -232,9 +234,9 @@ impl Metrics {
         }
     }
 
-    /// Counts how long a request waited for its place or turn.
+    /// Counts the time that a request waited for its permit.
     pub(crate) fn waited(&self, took: Duration) {
-        let upto = seconds(took);
+        let upto = seconds_step(took);
         self.waits.get_or_create(&Step { upto }).inc();
     }
 
@@ -244,17 +246,17 @@ impl Metrics {
         self.documents_for.inc_by(clients as u64);
     }
 
-    /// Counts a pull that came to nothing.
+    /// Counts a pull that failed.
     pub(crate) fn log_refused(&self, code: &'static str) {
         self.log_refusals.get_or_create(&ByCode { code }).inc();
     }
 
-    /// Says how many receipts are stored.
+    /// Sets the number of stored leaves.
     pub(crate) fn log_stored(&self, leaves: u64) {
         self.log_leaves.set(leaves);
     }
 
-    /// The text that Prometheus scrapes.
+    /// Writes the text that Prometheus scrapes.
     pub(crate) fn expose(&self) -> Response {
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {

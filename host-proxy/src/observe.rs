@@ -1,19 +1,22 @@
-//! What an operator's log says of a request: length and time, never content, query or address.
+//! Logs and counts each request: lengths and time, never content, query or address.
 
-use crate::metrics::{Ended, Metrics, Route};
-use crate::problem::Problem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::{Buf as _, Bytes};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
-use std::time::Instant;
-/// Counts, times and logs a request, to the last byte of its answer.
+
+use crate::metrics::{Ended, Metrics, Route};
+use crate::problem::Problem;
+
+/// Counts, times and logs a request until the last byte of its answer.
 pub(crate) async fn observe(
     State(metrics): State<Metrics>,
     request: Request,
@@ -22,7 +25,7 @@ pub(crate) async fn observe(
     let mut observation = Observation::begin(metrics, Route::of(request.uri().path()));
     let received = observation.received.clone();
     let request = request.map(|body| {
-        Body::new(Counted {
+        Body::new(CountedBody {
             inner: body,
             bytes: received,
             observation: None,
@@ -33,7 +36,7 @@ pub(crate) async fn observe(
     observation.problem = response.extensions().get::<Problem>().copied();
     let bytes = observation.sent.clone();
     response.map(|body| {
-        Body::new(Counted {
+        Body::new(CountedBody {
             inner: body,
             bytes,
             observation: Some(observation),
@@ -41,7 +44,7 @@ pub(crate) async fn observe(
     })
 }
 
-/// One request; told when dropped, for a client may leave at any moment.
+/// One request. Reported when dropped, because a client may leave at any moment.
 struct Observation {
     metrics: Metrics,
     route: Route,
@@ -60,7 +63,7 @@ impl Observation {
             metrics,
             route,
             begun: Instant::now(),
-            // The client left before there was an answer (nginx's number for it).
+            // Kept where the client leaves before the answer (nginx's status for that).
             status: 499,
             problem: None,
             received: Arc::default(),
@@ -95,13 +98,13 @@ impl Drop for Observation {
 }
 
 /// A body whose bytes are counted.
-struct Counted {
+struct CountedBody {
     inner: Body,
     bytes: Arc<AtomicU64>,
     observation: Option<Observation>,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -116,13 +119,13 @@ impl HttpBody for Counted {
             self.bytes
                 .fetch_add(data.remaining() as u64, Ordering::Relaxed);
         }
-        let ended = match &polled {
+        let is_complete = match &polled {
             Poll::Ready(None) => true,
             Poll::Ready(Some(Ok(_))) => self.inner.is_end_stream(),
             _ => false,
         };
         if let Some(observation) = &mut self.observation {
-            observation.complete |= ended;
+            observation.complete |= is_complete;
         }
         polled
     }

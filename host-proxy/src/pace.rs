@@ -1,21 +1,23 @@
-//! A client that stops reading, or reads a byte a second, loses its connection.
+//! Ends connections whose client reads too slowly, and delays those that send too fast.
 //!
-//! Time in which the client's side takes nothing is paid out of an allowance. Bytes that it takes earn allowance again, up to
-//! where it began. So a pause of a whole allowance is fine, and a trickle below [`MIN_RATE`] ends.
+//! Each connection has an allowance of time. Time in which the client reads nothing is subtracted from it; bytes that the client
+//! reads add to it, up to its first value. So a pause as long as the allowance is accepted, and a rate below [`MIN_RATE`] is not.
 //!
-//! Where a rate is given, what a source sends beyond it is read later.
+//! Where a rate is set, bytes that a source sends beyond it are read later.
 
-use crate::rate::Rates;
-use crate::source::Source;
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Bytes a second that a client has to send or take on average, once its allowance is spent.
+use crate::rate::Rates;
+use crate::source::Source;
+
+/// Bytes a second that a client has to send or read on average, once its allowance is used up.
 pub(crate) const MIN_RATE: u32 = 4 << 10;
 
 /// Returns the longest time that a client may take for `bytes`.
@@ -23,41 +25,42 @@ pub(crate) fn time_for(bytes: usize) -> Duration {
     Duration::from_secs(bytes as u64) / MIN_RATE
 }
 
-/// A stream whose writes fail with [`io::ErrorKind::TimedOut`] when its other end does not take them.
+/// A stream whose writes fail with [`io::ErrorKind::TimedOut`] when its other end reads too slowly.
 pub(crate) struct Paced<S> {
     inner: S,
-    full: Duration,
+    allowance: Duration,
+    /// Rest of the allowance.
     left: Duration,
-    /// Since when the other end has taken nothing.
+    /// Since when the other end has read nothing.
     blocked: Option<Instant>,
     timer: Pin<Box<Sleep>>,
-    /// Counts what the other end sends.
+    /// Counts the bytes that the other end sends.
     rate: Option<(Rates, Source)>,
-    /// Ends when the source may be read again.
-    rest: Option<Pin<Box<Sleep>>>,
+    /// Ends when the source may send again.
+    delay: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Paced<S> {
-    /// `allowance` is the time that the other end may take nothing.
+    /// `allowance` is the time for which the other end may read nothing.
     pub(crate) fn new(inner: S, allowance: Duration) -> Self {
         Self {
             inner,
-            full: allowance,
+            allowance,
             left: allowance,
             blocked: None,
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             rate: None,
-            rest: None,
+            delay: None,
         }
     }
 
-    /// Reads no more than the rate allows the source.
-    pub(crate) fn rated(mut self, rates: Rates, source: Source) -> Self {
+    /// Limits reading to the source's rate.
+    pub(crate) fn with_rate(mut self, rates: Rates, source: Source) -> Self {
         self.rate = Some((rates, source));
         self
     }
 
-    fn judge<T>(
+    fn account<T>(
         &mut self,
         context: &mut Context<'_>,
         polled: Poll<io::Result<T>>,
@@ -69,7 +72,7 @@ impl<S> Paced<S> {
                     self.left = self.left.saturating_sub(since.elapsed());
                 }
                 if let Ok(outcome) = &outcome {
-                    self.left = (self.left + time_for(written(outcome))).min(self.full);
+                    self.left = (self.left + time_for(written(outcome))).min(self.allowance);
                 }
                 Poll::Ready(outcome)
             }
@@ -95,16 +98,16 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let paced = self.get_mut();
-        if let Some(rest) = &mut paced.rest {
-            ready!(rest.as_mut().poll(context));
-            paced.rest = None;
+        if let Some(delay) = &mut paced.delay {
+            ready!(delay.as_mut().poll(context));
+            paced.delay = None;
         }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut paced.inner).poll_read(context, buffer))?;
         let read = buffer.filled().len() - before;
         if let Some((rates, source)) = &paced.rate {
             let resume = rates.count(*source, read);
-            paced.rest = resume.map(|resume| Box::pin(tokio::time::sleep_until(resume)));
+            paced.delay = resume.map(|resume| Box::pin(tokio::time::sleep_until(resume)));
         }
         Poll::Ready(Ok(()))
     }
@@ -118,7 +121,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     ) -> Poll<io::Result<usize>> {
         let paced = self.get_mut();
         let polled = Pin::new(&mut paced.inner).poll_write(context, bytes);
-        paced.judge(context, polled, |written| *written)
+        paced.account(context, polled, |written| *written)
     }
 
     fn poll_write_vectored(
@@ -128,7 +131,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     ) -> Poll<io::Result<usize>> {
         let paced = self.get_mut();
         let polled = Pin::new(&mut paced.inner).poll_write_vectored(context, slices);
-        paced.judge(context, polled, |written| *written)
+        paced.account(context, polled, |written| *written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -138,21 +141,23 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let paced = self.get_mut();
         let polled = Pin::new(&mut paced.inner).poll_flush(context);
-        paced.judge(context, polled, |()| 0)
+        paced.account(context, polled, |()| 0)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let paced = self.get_mut();
         let polled = Pin::new(&mut paced.inner).poll_shutdown(context);
-        paced.judge(context, polled, |()| 0)
+        paced.account(context, polled, |()| 0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::{IpAddr, Ipv4Addr};
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
 
     const ALLOWANCE: Duration = Duration::from_secs(10);
 
@@ -174,7 +179,7 @@ mod tests {
                 while far.read_exact(&mut taken).await.is_ok() {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
-                // Kept open: a closed end would be another error.
+                // Kept open: a closed end is another error.
                 std::future::pending::<()>().await;
             });
             let answer = vec![0; 256 << 10];
@@ -184,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_rests_pays_nothing() {
+    async fn an_idle_connection_keeps_its_allowance() {
         let (near, mut far) = tokio::io::duplex(1024);
         let mut paced = Paced::new(near, ALLOWANCE);
         for _ in 0..3 {
@@ -195,14 +200,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_one_source_sends_on_all_its_connections_comes_at_its_rate_and_whole() {
+    async fn all_connections_of_a_source_share_its_rate_and_lose_no_byte() {
         let rates = Rates::new(1 << 20);
         let begun = Instant::now();
         let connections = (0..4_u8).map(|number| {
             let (near, mut far) = tokio::io::duplex(64 << 10);
             tokio::spawn(async move { far.write_all(&vec![number; 2 << 20]).await });
             let source = IpAddr::V4(Ipv4Addr::LOCALHOST).into();
-            let mut near = Paced::new(near, ALLOWANCE).rated(rates.clone(), source);
+            let mut near = Paced::new(near, ALLOWANCE).with_rate(rates.clone(), source);
             tokio::spawn(async move {
                 let mut read = Vec::new();
                 near.read_to_end(&mut read).await.unwrap();

@@ -1,6 +1,6 @@
-//! What the host does for its own enclave: one HTTP/1.1 service on a listener that only the enclave reaches.
+//! The host's service for its enclave: HTTP/1.1 on a listener that only the enclave reaches.
 //!
-//! An enclave has no network and no disk. What it needs from outside comes through here:
+//! An enclave has no network and no disk. It gets from here:
 //!
 //! | endpoint | answers |
 //! | --- | --- |
@@ -8,26 +8,27 @@
 //! | `GET /v1/models/NAME/data-key.wrapped` | its data key, wrapped by KMS |
 //! | `POST /v1/kms/decrypt` | a data key in an envelope for the enclave ([`crate::kms`]) |
 //!
-//! The enclave trusts nothing of it. No client is ever routed here: the router of the public listener does not know these
-//! endpoints, and a TCP address must be a loopback one.
+//! The enclave trusts none of it. No client reaches these endpoints: the router of the public listener does not have them, and a
+//! TCP address must be a loopback one.
 
 mod models;
 mod problem;
 mod range;
 pub(crate) mod source;
 
-use crate::config::Config;
-use crate::kms;
-use crate::pace::Paced;
+use std::sync::Arc;
+use std::time::Duration;
+
 use anyhow::Context as _;
 use axum::Router;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use sockets::{ListenAddress, Listener};
-use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Semaphore;
 
+use crate::config::Config;
+use crate::kms;
+use crate::pace::Paced;
 use problem::ParentProblem;
 
 /// Connections of the enclave at once: loading a model takes one or two, releasing a key one.
@@ -44,7 +45,7 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
-    /// Takes the address of `--parent-listen`, where there is one.
+    /// Binds the address of `--parent-listen`, where there is one.
     pub(crate) async fn bind(config: &Config) -> anyhow::Result<Option<Self>> {
         let Some(address) = &config.parent_listen else {
             return Ok(None);
@@ -60,20 +61,20 @@ impl Parent {
         }))
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// The bound address, with the port that the system chose.
     pub(crate) fn address(&self) -> &ListenAddress {
         self.listener.address()
     }
 
-    /// Answers for as long as it is polled.
+    /// Answers while it is polled.
     pub(crate) async fn run(self) {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(self.idle)
             .max_buf_size(MAX_HEAD_BYTES);
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
                 return;
             };
             let stream = match self.listener.accept().await {
@@ -96,13 +97,13 @@ impl Parent {
                         "a connection of the enclave ended early"
                     );
                 }
-                drop(place);
+                drop(slot);
             });
         }
     }
 }
 
-/// What the enclave may ask for.
+/// Builds the service.
 async fn router(config: &Config) -> anyhow::Result<Router> {
     let (region, simulated) = (&config.kms_region, &config.simulate_kms);
     let kms = kms::open(region.as_deref(), simulated.as_deref()).await?;

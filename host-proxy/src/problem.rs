@@ -1,15 +1,16 @@
-//! What the proxy itself answers when it cannot relay: RFC 9457 problem details.
+//! The proxy's own refusals: RFC 9457 problem details.
+
+use std::fmt::Display;
 
 use axum::response::{IntoResponse, Response};
 use error_codes::Coded;
 use http::{HeaderValue, StatusCode, header};
-use std::fmt::Display;
 
-/// A refusal of the proxy. The enclave's own problems pass through untouched.
+/// A refusal of the proxy. The enclave's problems pass through unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, Coded)]
 #[coded(all)]
 pub enum Problem {
-    /// Nothing answers where the enclave should listen, or the connection was lost before an answer.
+    /// No process listens at the enclave's address, or the connection was lost before an answer.
     #[error("The enclave cannot be reached")]
     #[coded(
         "ENCLAVE_UNREACHABLE",
@@ -30,8 +31,8 @@ pub enum Problem {
         remedy = "Try again in a few seconds. If this lasts, the operator finds the enclave's reason in the proxy's log."
     )]
     EnclaveNotReady,
-    /// What came back is not HTTP.
-    #[error("What answers in the enclave's place does not speak HTTP")]
+    /// The answer is not HTTP.
+    #[error("The server at the enclave's address does not speak HTTP")]
     #[coded(
         "ENCLAVE_INVALID_ANSWER",
         remedy = "The operator should check the proxy's --enclave address."
@@ -46,18 +47,18 @@ pub enum Problem {
     #[coded("BODY_TOO_LARGE", remedy = "Send less text at once.")]
     BodyTooLarge,
     /// The client stopped in the middle of its request.
-    #[error("The request broke off in its middle")]
+    #[error("The request ended in its middle")]
     #[coded("BODY_INCOMPLETE", remedy = "Send it again.")]
     BodyIncomplete,
     /// The client did not finish its request in time.
     #[error("The request did not arrive in time")]
     #[coded("BODY_TIMEOUT", remedy = "Check the connection and send it again.")]
     BodyTimeout,
-    /// As many requests are in flight as are allowed.
+    /// The limit on requests or channels is reached.
     #[error("The proxy is at its limit of concurrent requests or channels")]
     #[coded("BUSY", remedy = "Try again after the time in the Retry-After header.")]
     Busy,
-    /// One address has as much in flight as a single one may.
+    /// The address has reached its share of a limit.
     #[error(
         "Your address has reached its share of concurrent requests, channels or buffered bytes"
     )]
@@ -71,28 +72,28 @@ pub enum Problem {
     #[error("There is nothing at this address")]
     #[coded("NOT_FOUND", remedy = "Check the path.")]
     NotFound,
-    /// The endpoint turns a connection into another protocol, and nothing else was asked.
+    /// The endpoint only upgrades connections, and the request asks for no upgrade.
     #[error("This endpoint only opens channels")]
     #[coded(
         "UPGRADE_REQUIRED",
         remedy = "Use a client of this service, or send GET with `upgrade: clearseal-channel` or a WebSocket handshake."
     )]
     UpgradeRequired,
-    /// An endpoint of OpenAI's API, which exists only inside the seal.
+    /// An endpoint of OpenAI's API, which is served only for sealed requests.
     #[error("This service accepts only sealed requests, so that its host cannot read them")]
     #[coded(
         "SEALED_ONLY",
-        remedy = "Run `clearseal proxy --policy FILE` beside your client, and give the client the base URL http://127.0.0.1:8788/v1."
+        remedy = "Run `clearseal proxy --policy FILE` next to your client, and give the client the base URL http://127.0.0.1:8788/v1."
     )]
     SealedOnly,
-    /// The endpoint exists, the method is not one of its own.
+    /// The endpoint does not take this method.
     #[error("This address does not take this method")]
     #[coded(
         "METHOD_NOT_ALLOWED",
         remedy = "The Allow header lists those that it takes."
     )]
     MethodNotAllowed,
-    /// The query is longer than any that an endpoint takes.
+    /// No endpoint takes a query of this length.
     #[error("The query is longer than this endpoint takes")]
     #[coded("URI_TOO_LONG", remedy = "A nonce has 16 to 64 bytes, in base64url.")]
     UriTooLong,
@@ -110,8 +111,8 @@ pub enum Problem {
         remedy = "One that was just issued is there within seconds: try again, then compare with a signed head."
     )]
     ReceiptNotLogged,
-    /// No signed head of this size, or not so many leaves.
-    #[error("There is no signed head of this size, or the log has not so many leaves")]
+    /// No signed head of this size, or the log is shorter.
+    #[error("There is no signed head of this size, or the log has fewer leaves")]
     #[coded("TREE_SIZE_UNKNOWN", remedy = "Leave the size out for the newest.")]
     TreeSizeUnknown,
     /// A parameter of the log's endpoints is missing or malformed.
@@ -158,11 +159,11 @@ impl Problem {
     }
 }
 
-/// A problem document (RFC 9457 §3): what happened, then what to do about it.
+/// Builds a problem document (RFC 9457 §3): the problem, then its remedy.
 pub(crate) fn document(status: StatusCode, problem: &(impl Coded + Display)) -> Response {
     let body = serde_json::json!({
         "type": "about:blank",
-        // RFC 9457 §4.2.1: under about:blank the title is the status's own phrase.
+        // RFC 9457 §4.2.1: the title of about:blank is the phrase of the status.
         "title": status.canonical_reason().unwrap_or(problem.code()),
         "status": status.as_u16(),
         "detail": format!("{problem}. {}", problem.remedy()),

@@ -15,6 +15,17 @@ mod headers;
 mod nonce_batcher;
 mod readiness;
 
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Body as _;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::Instant;
+
 use crate::admission::{ConcurrencyLimit, FairQueue, Quota};
 use crate::body::{ReceiveLimits, receive};
 use crate::config::Config;
@@ -24,18 +35,9 @@ use crate::fleet::Fleet;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::source::Peer;
-use axum::extract::Request;
-use axum::response::Response;
-use bytes::Bytes;
 use gateway::Admitted;
-use http_body_util::Full;
-use hyper::body::Body as _;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use nonce_batcher::NonceBatcher;
 use readiness::Readiness;
-use std::time::Duration;
-use tokio::time::Instant;
 
 pub(crate) use exchange::{collect_answer, enclave_uri};
 pub(crate) use headers::ENCLAVE_HINT;

@@ -1,4 +1,17 @@
-//! Which address answers what.
+//! Routes of the public address and of the metrics.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use http::{HeaderValue, Method, Version, header};
+use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::admission::FairQueue;
 use crate::channel::Channels;
@@ -12,38 +25,31 @@ use crate::problem::Problem;
 use crate::relay::Relay;
 use crate::source::Peer;
 use crate::web::Web;
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
-use http::{HeaderValue, Method, Version, header};
-use serde_json::Value;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::Notify;
 
-/// The whole service, its channels, and two futures that do their work while they are polled: where a log is kept, the one
-/// that pulls it from the enclave until `finish` and then to its end; and the one that keeps revocation lists current.
-pub(crate) fn router(
+/// The service, and the work that goes on next to it.
+pub(crate) struct Service<Follow, Refresh> {
+    pub(crate) router: Router,
+    pub(crate) channels: Channels,
+    /// Where a log is kept: pulls it from the enclave until `finish`, and then to its end.
+    pub(crate) follow_log: Option<Follow>,
+    /// Keeps revocation lists current.
+    pub(crate) refresh_crls: Refresh,
+}
+
+/// Builds the service. Its futures work while they are polled.
+pub(crate) fn build(
     config: &Config,
     metrics: &Metrics,
     log: Option<Arc<Store>>,
     finish: impl Future<Output = ()> + Send + 'static,
     crls: Crls,
-) -> (
-    Router,
-    Channels,
-    Option<impl Future<Output = ()> + Send + 'static>,
-    impl Future<Output = ()> + Send + 'static,
-) {
+) -> Service<impl Future<Output = ()> + Send + 'static, impl Future<Output = ()> + Send + 'static> {
     let relay = Relay::new(config, metrics.clone(), crls.clone());
     let traffic = Arc::new(Notify::new());
     let channels = Channels::new(config, relay.fleet(), Arc::clone(&traffic));
     let web = Web::new(config.web.as_deref());
 
-    // Exactly these pass to the enclave; its other endpoints, and its own metrics, do not.
+    // Only these pass to the enclave; its other endpoints and its metrics do not.
     let relayed = Router::new()
         .route(
             "/v1/attestation",
@@ -54,7 +60,7 @@ pub(crate) fn router(
             endpoint(&relay, "POST, OPTIONS", Method::POST).layer(map_response({
                 let traffic = Arc::clone(&traffic);
                 move |answer: Response| {
-                    // A refusal comes without a receipt, and is cheap to provoke. What a lost answer left behind is pulled at
+                    // A refusal comes without a receipt, and is cheap to provoke. The receipt of a lost answer is pulled at
                     // the next interval.
                     if answer.status().is_success() {
                         traffic.notify_one();
@@ -64,16 +70,19 @@ pub(crate) fn router(
             })),
         )
         .route("/v1/crls", any(crls::serve).with_state(crls.clone()))
-        .route("/v1/channel", any(open).with_state(channels.clone()))
+        .route(
+            "/v1/channel",
+            any(open_channel).with_state(channels.clone()),
+        )
         .route(
             "/v1/development-policy",
             endpoint(&relay, "GET, OPTIONS", Method::GET),
         )
-        // Where a client of OpenAI's ends up that was given this host as its base URL.
+        // Endpoints of OpenAI's API, for clients that use this host as its base URL.
         .route("/v1/embeddings", any(Problem::SealedOnly))
         .route("/v1/models", any(Problem::SealedOnly))
         .route("/v1/{*rest}", any(Problem::NotFound));
-    let (logged, follow) = match log {
+    let (logged, follow_log) = match log {
         Some(store) => {
             let follow = log::follow(
                 relay.clone(),
@@ -89,7 +98,7 @@ pub(crate) fn router(
         }
         None => (Router::new(), None),
     };
-    let current = crls.follow(relay.clone());
+    let refresh_crls = crls.follow(relay.clone());
     let relayed = relayed.merge(logged).layer(from_fn(share));
 
     let router = Router::new()
@@ -97,24 +106,29 @@ pub(crate) fn router(
         .route("/healthz", get("ok\n"))
         .route("/readyz", get(ready).with_state(relay))
         .fallback(move |request: Request| async move { web.serve(request).await })
-        .layer(from_fn(one_host))
+        .layer(from_fn(require_one_host))
         .layer(from_fn(secure))
         .layer(from_fn_with_state(metrics.clone(), observe));
-    (router, channels, follow, current)
+    Service {
+        router,
+        channels,
+        follow_log,
+        refresh_crls,
+    }
 }
 
-/// RFC 9112 §3.2: a request that names no host, or several, is not answered. Whoever stands before this proxy and whoever
-/// stands behind might each follow another one.
-async fn one_host(request: Request, next: Next) -> Result<Response, Problem> {
-    let named = request.headers().get_all(header::HOST).iter().count();
-    let must = request.version() == Version::HTTP_11;
-    if named > 1 || (must && named == 0) {
+/// Refuses a request that names no host, or several (RFC 9112 §3.2): proxies before and behind this one could each follow another
+/// host.
+async fn require_one_host(request: Request, next: Next) -> Result<Response, Problem> {
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    let is_required = request.version() == Version::HTTP_11;
+    if hosts > 1 || (is_required && hosts == 0) {
         return Err(Problem::HostInvalid);
     }
     Ok(next.run(request).await)
 }
 
-async fn open(State(channels): State<Channels>, request: Request) -> Response {
+async fn open_channel(State(channels): State<Channels>, request: Request) -> Response {
     if request.method() == Method::GET {
         return channels.open(request).await.into_response();
     }
@@ -140,7 +154,7 @@ async fn read_fairly(
     read.await.map_err(|_| Problem::LogUnavailable)
 }
 
-/// What the operator's own address answers.
+/// Builds the service of the operator's address.
 pub(crate) fn metrics_router(metrics: Metrics) -> Router {
     Router::new()
         .route("/metrics", get(expose).with_state(metrics))
@@ -169,10 +183,10 @@ pub(crate) fn refuse_method(allowed: &'static str) -> Response {
 
 async fn ready(State(relay): State<Relay>) -> Response {
     match relay.ready().await {
-        // What the enclave says of its start: who released its model's key, and how long what took.
-        Ok(said) if serde_json::from_slice::<BTreeMap<String, Value>>(&said).is_ok() => {
+        // The enclave's report on its start: who released its model's key, and how long each stage took.
+        Ok(report) if serde_json::from_slice::<BTreeMap<String, Value>>(&report).is_ok() => {
             let kind = [(header::CONTENT_TYPE, "application/json")];
-            (kind, said).into_response()
+            (kind, report).into_response()
         }
         Ok(_) => "ready\n".into_response(),
         Err(problem) => problem.into_response(),

@@ -1,4 +1,18 @@
-//! Accepting connections, and letting them finish.
+//! Accepts connections, and lets them finish at the end.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::Request;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use sockets::ListenAddress;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tower::ServiceExt as _;
 
 use crate::admission::Quota;
 use crate::config::Config;
@@ -8,25 +22,13 @@ use crate::metrics::Metrics;
 use crate::pace::Paced;
 use crate::parent::Parent;
 use crate::rate::Rates;
-use crate::router::{metrics_router, router};
+use crate::router::{self, Service, metrics_router};
 use crate::source::Peer;
-use anyhow::Context as _;
-use http::Request;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use sockets::ListenAddress;
-use std::future::Future;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot, watch};
-use tower::ServiceExt as _;
 
-/// How long the rest of the log may take to be stored, after the drain.
-const LAST_PULL: Duration = Duration::from_secs(5);
+/// Time to store the rest of the log, after the drain.
+const LAST_PULL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Bytes of a request's head; the longest that an endpoint needs is a fraction of it.
+/// Longest head of a request, bytes. No endpoint needs more than a fraction of it.
 const MAX_HEAD_BYTES: usize = 32 << 10;
 
 /// A proxy that listens and does not answer yet.
@@ -40,7 +42,10 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Takes the address, and opens and checks the log; fails when another program has either, or the log is corrupt.
+    /// Binds the addresses, and opens and checks the log.
+    ///
+    /// # Errors
+    /// Where another program uses either, or the log is corrupt.
     pub async fn bind(config: Config) -> anyhow::Result<Self> {
         if let Some(folder) = &config.web {
             anyhow::ensure!(
@@ -75,23 +80,23 @@ impl Proxy {
         })
     }
 
-    /// Where the enclave reaches this host, if it is to.
+    /// The address for the enclave, where there is one.
     pub fn parent_address(&self) -> Option<&ListenAddress> {
         self.parent.as_ref().map(Parent::address)
     }
 
-    /// The address of the metrics, if there are any.
+    /// The address of the metrics, where there is one.
     pub fn metrics_address(&self) -> Option<std::io::Result<SocketAddr>> {
         self.metrics.as_ref().map(TcpListener::local_addr)
     }
 
-    /// The address that is listened on, with the port that the system chose.
+    /// The address for clients, with the port that the system chose.
     pub fn local_address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers until `shutdown` resolves, then lets what is in flight finish, at most for the drain timeout, and stores the rest of
-    /// the log.
+    /// Answers until `shutdown` resolves. Then lets requests in flight finish, for at most the drain timeout, and stores the rest
+    /// of the log.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self {
             config,
@@ -104,10 +109,15 @@ impl Proxy {
         let metrics = Metrics::new();
         let (finish, finished) = oneshot::channel::<()>();
         let finished = async { drop(finished.await) };
-        let (router, channels, follow, current) = router(&config, &metrics, log, finished, crls);
-        let follow = follow.map(tokio::spawn);
-        let current = Some(tokio::spawn(current));
-        let told = metrics_listener.map(|listener| {
+        let Service {
+            router,
+            channels,
+            follow_log,
+            refresh_crls,
+        } = router::build(&config, &metrics, log, finished, crls);
+        let follow_log = follow_log.map(tokio::spawn);
+        let refresh_crls = Some(tokio::spawn(refresh_crls));
+        let metrics_task = metrics_listener.map(|listener| {
             tokio::spawn(async move {
                 if let Err(error) = axum::serve(listener, metrics_router(metrics)).await {
                     tracing::error!(kind = ?error.kind(), "the metrics ended");
@@ -118,22 +128,22 @@ impl Proxy {
             tracing::info!(address = %parent.address(), "listening for the enclave");
             tokio::spawn(parent.run())
         });
-        let places = Arc::new(Semaphore::new(config.max_connections));
-        let shares = Quota::new(config.max_connections, config.source_share);
+        let slots = Arc::new(Semaphore::new(config.max_connections));
+        let connections_per_source = Quota::new(config.max_connections, config.source_share);
         let rates = Rates::new(config.source_rate);
         let mut http = hyper::server::conn::http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(config.idle_timeout)
             .max_buf_size(MAX_HEAD_BYTES);
-        // Each connection holds a receiver: told to finish, and counted.
+        // Each connection holds a receiver, which tells it to finish, and by which it is counted.
         let (connections, stop) = watch::channel(false);
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             let accepted = tokio::select! {
                 () = &mut shutdown => break,
-                accepted = accept(&listener, &places) => accepted,
+                accepted = accept(&listener, &slots) => accepted,
             };
-            let (stream, address, place) = match accepted {
+            let accepted = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of file descriptors, mostly: a pause lets some connection end.
@@ -142,13 +152,19 @@ impl Proxy {
                     continue;
                 }
             };
+            let Accepted {
+                stream,
+                address,
+                slot,
+            } = accepted;
             let peer = Peer::new(address.ip());
-            // Closed at once: one address must not hold every place that there is.
-            let Ok(share) = shares.reserve(peer.source, 1) else {
-                tracing::debug!("a source has as many connections as one may");
+            // Closed at once: one address must not hold every connection.
+            let Ok(share) = connections_per_source.reserve(peer.source, 1) else {
+                tracing::debug!("a source has reached its share of connections");
                 continue;
             };
-            let paced = Paced::new(stream, config.stall_timeout).rated(rates.clone(), peer.source);
+            let paced =
+                Paced::new(stream, config.stall_timeout).with_rate(rates.clone(), peer.source);
             let service = router.clone().map_request(move |mut request: Request<_>| {
                 request.extensions_mut().insert(peer.clone());
                 request
@@ -160,7 +176,7 @@ impl Proxy {
                 let mut connection = std::pin::pin!(connection.with_upgrades());
                 let outcome = tokio::select! {
                     outcome = connection.as_mut() => outcome,
-                    // An error would say that the proxy is gone.
+                    // An error means that the proxy has been dropped.
                     _ = async { stop.wait_for(|stopped| *stopped).await.is_ok() } => {
                         connection.as_mut().graceful_shutdown();
                         connection.await
@@ -174,7 +190,7 @@ impl Proxy {
                         "connection ended early"
                     );
                 }
-                drop((place, share));
+                drop((slot, share));
             });
         }
         drop(listener);
@@ -186,35 +202,45 @@ impl Proxy {
             Ok(()) => tracing::info!("drained"),
             Err(_) => tracing::warn!("the drain timeout passed; requests in flight are cut off"),
         }
-        // No answer leaves any more: what the log holds now is everything that clients have receipts of.
+        // No answer is sent any more, so the enclave's log now holds every receipt that clients have.
         drop(finish);
-        if let Some(mut follow) = follow
-            && tokio::time::timeout(LAST_PULL, &mut follow).await.is_err()
+        if let Some(mut follow_log) = follow_log
+            && tokio::time::timeout(LAST_PULL_TIMEOUT, &mut follow_log)
+                .await
+                .is_err()
         {
             tracing::warn!(
                 code = "LOG_UNFINISHED",
                 "the last leaves of the log could not be stored; they are pulled at the next start, if the enclave still runs then"
             );
-            follow.abort();
+            follow_log.abort();
         }
-        for task in [told, parent, current].into_iter().flatten() {
+        for task in [metrics_task, parent, refresh_crls].into_iter().flatten() {
             task.abort();
         }
     }
 }
 
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> std::io::Result<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
-    let place = places
+struct Accepted {
+    stream: TcpStream,
+    address: SocketAddr,
+    slot: OwnedSemaphorePermit,
+}
+
+/// Accepts a connection once there is a slot for it.
+async fn accept(listener: &TcpListener, slots: &Arc<Semaphore>) -> std::io::Result<Accepted> {
+    let slot = slots
         .clone()
         .acquire_owned()
         .await
         .map_err(std::io::Error::other)?;
     let (stream, address) = listener.accept().await?;
     stream.set_nodelay(true)?;
-    Ok((stream, address, place))
+    Ok(Accepted {
+        stream,
+        address,
+        slot,
+    })
 }
 
 async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {

@@ -53,8 +53,9 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::net::Ipv6Addr;
+
+    use super::*;
 
     fn source(last: u8) -> Source {
         IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)).into()

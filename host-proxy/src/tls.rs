@@ -1,8 +1,8 @@
-//! TLS towards stores of models and KMS.
+//! TLS for the connections to model stores and KMS.
 
-/// Makes `ring` the provider of cryptography for every client in this process that names none. Once is enough.
-pub(crate) fn provide() {
-    // An error means that one is there already.
+/// Installs `ring` as the process's default provider of cryptography, where none is installed.
+pub(crate) fn install_provider() {
+    // An error means that a provider is already installed.
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();

@@ -1,18 +1,20 @@
-//! The built page as files.
+//! Serves the built page from its folder.
 
-use crate::problem::Problem;
+use std::path::Path;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, StatusCode, Uri, header};
-use std::path::Path;
 use tower::ServiceExt as _;
 use tower_http::services::ServeDir;
 
-/// Names under it carry a hash of their content, so that they never change.
+use crate::problem::Problem;
+
+/// Files below this path carry a hash of their content in their name, so they never change.
 const HASHED: &str = "/assets/";
 
-/// A folder with index.html, or nothing.
+/// A folder with index.html; without one every path is `NOT_FOUND`.
 #[derive(Clone)]
 pub(crate) struct Web(Option<ServeDir>);
 
@@ -26,7 +28,7 @@ impl Web {
         }))
     }
 
-    /// A file, or index.html for the page's own routes: those whose last part has no extension.
+    /// Sends a file, or index.html for the page's own routes: those whose last part has no extension.
     pub(crate) async fn serve(&self, request: Request) -> Response {
         let Some(files) = &self.0 else {
             return Problem::NotFound.into_response();
@@ -52,11 +54,11 @@ impl Web {
         if response.status() == StatusCode::NOT_FOUND {
             return Problem::NotFound.into_response();
         }
-        let lasting = hashed
+        let is_immutable = hashed
             && (response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED);
-        let caching = match lasting {
+        let caching = match is_immutable {
             true => "public, max-age=31536000, immutable",
-            // The page and its policy are asked for every time; a validator makes that cheap.
+            // Browsers ask for the page and its policy every time; a validator makes that cheap.
             false => "no-cache",
         };
         let headers = response.headers_mut();

@@ -1,7 +1,10 @@
-//! Channels through the proxy: bytes both ways, plain and in WebSocket messages.
+//! Channels through the proxy: bytes both ways, unframed and in WebSocket messages.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
+
+use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
@@ -9,11 +12,10 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::StatusCode;
 use hyper_util::rt::TokioIo;
-use std::net::SocketAddr;
-use std::time::Duration;
-use support::{FakeEnclave, Running, ask_from, end_of, from};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
+
+use support::{FakeEnclave, Running, ask_from, from, read_to_end};
 
 type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
 
@@ -31,7 +33,7 @@ where
             assert_eq!(
                 names,
                 ["host", "connection", "upgrade"],
-                "nothing of the client's"
+                "no field of the client passes"
             );
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::spawn(async move {
@@ -50,10 +52,10 @@ async fn echo(mut read: ReadHalf<Upgraded>, mut write: WriteHalf<Upgraded>) {
     write.shutdown().await.ok();
 }
 
-const PLAIN: &str = "upgrade: clearseal-channel\r\ncookie: a=b";
+const UNFRAMED: &str = "upgrade: clearseal-channel\r\ncookie: a=b";
 const WEBSOCKET: &str = "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\norigin: https://page.example";
 
-/// A channel after its Upgrade, and the head of the answer.
+/// Upgrades to a channel, and returns it with the head of the answer.
 async fn open(address: SocketAddr, fields: &str) -> (TcpStream, String) {
     let stream = TcpStream::connect(address).await.unwrap();
     open_over(stream, fields).await
@@ -71,10 +73,10 @@ async fn open_over(mut stream: TcpStream, fields: &str) -> (TcpStream, String) {
 }
 
 #[tokio::test]
-async fn bytes_pass_both_ways_and_so_does_the_end() {
+async fn bytes_and_the_end_of_the_stream_pass_both_ways() {
     let enclave = enclave(echo);
     let proxy = Running::start(&enclave.path(), &[]).await;
-    let (mut stream, head) = open(proxy.address, PLAIN).await;
+    let (mut stream, head) = open(proxy.address, UNFRAMED).await;
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     assert!(head.contains("upgrade: clearseal-channel\r\n"), "{head}");
     for length in [1, 100, 200_000] {
@@ -87,28 +89,28 @@ async fn bytes_pass_both_ways_and_so_does_the_end() {
         assert!(bytes == back);
     }
     stream.shutdown().await.unwrap();
-    assert!(end_of(stream).await.is_empty());
+    assert!(read_to_end(stream).await.is_empty());
     assert!(proxy.metrics().await.text().contains("route=\"Channel\""));
 }
 
-/// One direction is stuck for good; the other one flows on. Then the reverse.
+/// One direction is blocked for good while the other one continues. Then the reverse.
 #[tokio::test]
-async fn a_direction_that_is_stuck_holds_up_no_other() {
-    const MUCH: usize = 32 << 20;
+async fn a_blocked_direction_does_not_block_the_other() {
+    const LARGE: usize = 32 << 20;
     let enclave = enclave(
         async |mut read: ReadHalf<Upgraded>, mut write: WriteHalf<Upgraded>| {
             match read.read_u8().await.unwrap() {
-                // Reads nothing more, and sends much.
-                0 => write.write_all(&vec![7; MUCH]).await.unwrap(),
-                // Sends more than anyone takes, and reads much.
+                // Reads nothing more, and sends a large amount.
+                0 => write.write_all(&vec![7; LARGE]).await.unwrap(),
+                // Sends more than the client reads, and reads a large amount.
                 _ => {
-                    tokio::spawn(async move { write.write_all(&vec![7; 4 * MUCH]).await.ok() });
+                    tokio::spawn(async move { write.write_all(&vec![7; 4 * LARGE]).await.ok() });
                     let mut sum = 0;
                     let mut buffer = vec![0; 1 << 16];
-                    while sum < MUCH {
+                    while sum < LARGE {
                         sum += read.read(&mut buffer).await.unwrap();
                     }
-                    // Both ends know of it by the connection's end.
+                    // Ends the connection, which the client sees.
                     return;
                 }
             }
@@ -116,19 +118,19 @@ async fn a_direction_that_is_stuck_holds_up_no_other() {
         },
     );
     let proxy = Running::start(&enclave.path(), &[]).await;
-    let (stream, _) = open(proxy.address, PLAIN).await;
+    let (stream, _) = open(proxy.address, UNFRAMED).await;
     let (mut read, mut write) = stream.into_split();
     write.write_u8(0).await.unwrap();
-    let stuck = tokio::spawn(async move { write.write_all(&vec![1; 4 * MUCH]).await.ok() });
-    let mut got = vec![0; MUCH];
+    let blocked = tokio::spawn(async move { write.write_all(&vec![1; 4 * LARGE]).await.ok() });
+    let mut got = vec![0; LARGE];
     read.read_exact(&mut got).await.unwrap();
     assert!(got.iter().all(|byte| *byte == 7));
-    assert!(!stuck.is_finished(), "more than any buffer holds");
-    stuck.abort();
+    assert!(!blocked.is_finished(), "more than any buffer holds");
+    blocked.abort();
 
-    let (stream, _) = open(proxy.address, PLAIN).await;
+    let (stream, _) = open(proxy.address, UNFRAMED).await;
     let (read, mut write) = stream.into_split();
-    write.write_all(&vec![1; MUCH + 1]).await.unwrap();
+    write.write_all(&vec![1; LARGE + 1]).await.unwrap();
     drop((read, write));
 }
 
@@ -152,7 +154,7 @@ fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// One frame of the proxy: its first byte and its payload.
+/// Reads one frame of the proxy: its first byte and its payload.
 async fn frame(stream: &mut TcpStream) -> (u8, Vec<u8>) {
     let first = stream.read_u8().await.unwrap();
     let length = match stream.read_u8().await.unwrap() {
@@ -166,7 +168,7 @@ async fn frame(stream: &mut TcpStream) -> (u8, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn pages_bring_the_same_bytes_in_websocket_messages() {
+async fn pages_send_the_same_bytes_in_websocket_messages() {
     let enclave = enclave(echo);
     let proxy = Running::start(&enclave.path(), &[]).await;
     let (mut stream, head) = open(proxy.address, WEBSOCKET).await;
@@ -203,7 +205,7 @@ async fn pages_bring_the_same_bytes_in_websocket_messages() {
         frame(&mut stream).await,
         (0x88, 1000_u16.to_be_bytes().to_vec())
     );
-    assert!(end_of(stream).await.is_empty());
+    assert!(read_to_end(stream).await.is_empty());
 }
 
 #[tokio::test]
@@ -214,14 +216,14 @@ async fn a_channel_ends_with_its_enclave_however_often_the_page_pings() {
     let proxy = Running::start(&enclave.path(), &[]).await;
     let (mut stream, _) = open(proxy.address, WEBSOCKET).await;
     assert_eq!(frame(&mut stream).await.0, 0x88);
-    // Until the proxy takes nothing more.
+    // Until the proxy closes the connection.
     while stream.write_all(&masked(0x89, b"there?")).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 #[tokio::test]
-async fn frames_that_break_the_rules_end_the_connection() {
+async fn invalid_frames_end_the_connection() {
     let enclave = enclave(echo);
     let proxy = Running::start(&enclave.path(), &[]).await;
     for (wrong, code) in [
@@ -241,7 +243,7 @@ async fn frames_that_break_the_rules_end_the_connection() {
 }
 
 #[tokio::test]
-async fn without_an_upgrade_or_with_a_wrong_one_there_is_no_channel() {
+async fn a_missing_or_invalid_upgrade_is_refused() {
     let enclave = enclave(echo);
     let proxy = Running::start(&enclave.path(), &[]).await;
     let answer = proxy.get("/v1/channel").await;
@@ -256,7 +258,7 @@ async fn without_an_upgrade_or_with_a_wrong_one_there_is_no_channel() {
         "upgrade: websocket",
         "upgrade: websocket\r\nsec-websocket-version: 8\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
         "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: short",
-        // Two texts in one, padding between them.
+        // Two base64 texts in one, with padding between them.
         "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIA==c2FtcGxlIG5vbmNl",
     ] {
         let (_, head) = open(proxy.address, fields).await;
@@ -272,7 +274,7 @@ async fn without_an_upgrade_or_with_a_wrong_one_there_is_no_channel() {
 }
 
 #[tokio::test]
-async fn what_the_enclave_refuses_is_passed_on_and_an_absent_one_is_said() {
+async fn a_refusal_of_the_enclave_is_relayed_and_an_absent_enclave_is_reported() {
     let refusal = || async {
         let body = r#"{"code":"CHANNELS_BUSY"}"#;
         let headers = [
@@ -284,7 +286,7 @@ async fn what_the_enclave_refuses_is_passed_on_and_an_absent_one_is_said() {
     let enclave = FakeEnclave::start(Router::new().route("/v1/channel", get(refusal)));
     let proxy = Running::start(&enclave.path(), &[]).await;
     let request = format!(
-        "GET /v1/channel HTTP/1.1\r\nhost: p\r\nconnection: upgrade, close\r\n{PLAIN}\r\n\r\n"
+        "GET /v1/channel HTTP/1.1\r\nhost: p\r\nconnection: upgrade, close\r\n{UNFRAMED}\r\n\r\n"
     );
     let answer = proxy.raw(request.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
@@ -296,17 +298,17 @@ async fn what_the_enclave_refuses_is_passed_on_and_an_absent_one_is_said() {
 }
 
 #[tokio::test]
-async fn one_address_leaves_channels_to_others() {
+async fn one_address_cannot_hold_all_channels() {
     let enclave = enclave(echo);
     let proxy = Running::start(&enclave.path(), &["--max-channels=4"]).await;
     let mut held = Vec::new();
     for _ in 0..2 {
-        let (stream, head) = open_over(from(2, proxy.address).await, PLAIN).await;
+        let (stream, head) = open_over(from(2, proxy.address).await, UNFRAMED).await;
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         held.push(stream);
     }
     let request = format!(
-        "GET /v1/channel HTTP/1.1\r\nhost: p\r\nconnection: upgrade, close\r\n{PLAIN}\r\n\r\n"
+        "GET /v1/channel HTTP/1.1\r\nhost: p\r\nconnection: upgrade, close\r\n{UNFRAMED}\r\n\r\n"
     );
     assert!(
         ask_from(2, proxy.address, &request)
@@ -314,7 +316,7 @@ async fn one_address_leaves_channels_to_others() {
             .contains("SOURCE_BUSY")
     );
     for last in [3, 3] {
-        let (stream, head) = open_over(from(last, proxy.address).await, PLAIN).await;
+        let (stream, head) = open_over(from(last, proxy.address).await, UNFRAMED).await;
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
         held.push(stream);
     }
@@ -326,17 +328,17 @@ async fn one_address_leaves_channels_to_others() {
 }
 
 #[tokio::test]
-async fn idle_channels_and_those_of_a_proxy_that_stops_are_closed() {
+async fn idle_channels_and_those_of_a_stopping_proxy_are_closed() {
     let enclave = enclave(echo);
     let proxy = Running::start(&enclave.path(), &["--idle-timeout=0.2s"]).await;
-    let (stream, _) = open(proxy.address, PLAIN).await;
-    assert!(end_of(stream).await.is_empty());
+    let (stream, _) = open(proxy.address, UNFRAMED).await;
+    assert!(read_to_end(stream).await.is_empty());
 
     let mut proxy = Running::start(&enclave.path(), &[]).await;
-    let (mut stream, _) = open(proxy.address, PLAIN).await;
+    let (mut stream, _) = open(proxy.address, UNFRAMED).await;
     stream.write_all(b"x").await.unwrap();
     assert_eq!(stream.read_u8().await.unwrap(), b'x');
     proxy.stop();
-    assert!(end_of(stream).await.is_empty());
+    assert!(read_to_end(stream).await.is_empty());
     (&mut proxy.task).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! `host-proxy log check`: what it says, and its exit status.
+//! `host-proxy log check`: its output and its exit status.
 #![allow(
     clippy::unwrap_used,
     reason = "a fixture that cannot be made is a failed test"
@@ -7,15 +7,17 @@
 #[path = "support/log.rs"]
 mod fake;
 
-use fake::FakeLog;
-use host_proxy::log::Store;
-use redb::{ReadableTable as _, TableDefinition};
 use std::path::Path;
 use std::process::Command;
 
+use host_proxy::log::Store;
+use redb::{ReadableTable as _, TableDefinition};
+
+use fake::FakeLog;
+
 const HEADS: TableDefinition<'_, (&merkle::Hash, u64), &[u8]> = TableDefinition::new("heads");
 
-/// Exit status, standard output, standard error.
+/// Returns exit status, standard output, standard error.
 fn check(file: &Path) -> (Option<i32>, String, String) {
     let program = env!("CARGO_BIN_EXE_host-proxy");
     let output = Command::new(program)
@@ -28,24 +30,27 @@ fn check(file: &Path) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_sound_file_a_damaged_one_and_one_that_cannot_be_checked_differ_in_exit_status() {
+fn valid_damaged_and_unreadable_files_differ_in_exit_status() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("receipts.redb");
     let log = FakeLog::new(1, 70);
     let store = Store::open(&path).unwrap();
     store.extend(&log.batch(0, 40)).unwrap();
-    // A head that strangers were never shown would be replaced by the next one.
+    // An unpublished head would be replaced by the next one.
     store.publish();
     store.extend(&log.batch(40, 70)).unwrap();
 
-    let (status, _, said) = check(&path);
-    assert_eq!(status, Some(2), "{said}");
-    assert!(said.contains("LOG_IN_USE"), "{said}");
+    let (status, _, output) = check(&path);
+    assert_eq!(status, Some(2), "{output}");
+    assert!(output.contains("LOG_IN_USE"), "{output}");
     drop(store);
 
-    let (status, said, _) = check(&path);
-    assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("1 logs, 70 leaves, 2 signed heads"), "{said}");
+    let (status, output, _) = check(&path);
+    assert_eq!(status, Some(0), "{output}");
+    assert!(
+        output.contains("1 logs, 70 leaves, 2 signed heads"),
+        "{output}"
+    );
 
     // An old head loses its signature; the newest is untouched, and a proxy would start.
     let database = redb::Database::open(&path).unwrap();
@@ -61,13 +66,13 @@ fn a_sound_file_a_damaged_one_and_one_that_cannot_be_checked_differ_in_exit_stat
     write.commit().unwrap();
     drop(database);
     assert!(Store::open(&path).is_ok());
-    let (status, out, said) = check(&path);
+    let (status, out, output) = check(&path);
     assert_eq!((status, out.as_str()), (Some(1), ""));
-    assert!(said.contains("LOG_CORRUPT"), "{said}");
+    assert!(output.contains("LOG_CORRUPT"), "{output}");
 
-    let (status, _, said) = check(&folder.path().join("absent.redb"));
+    let (status, _, output) = check(&folder.path().join("absent.redb"));
     assert_eq!(status, Some(2));
-    assert!(said.contains("LOG_UNAVAILABLE"), "{said}");
-    // A check begins no file.
+    assert!(output.contains("LOG_UNAVAILABLE"), "{output}");
+    // A check creates no file.
     assert!(!folder.path().join("absent.redb").exists());
 }

@@ -1,4 +1,4 @@
-//! Revocation lists: fetched from allowed hosts alone, within limits, and served to everybody alike.
+//! Revocation lists: fetched only from allowed hosts, within limits, and the same for every client.
 #![allow(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
@@ -6,19 +6,21 @@
 
 mod support;
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
 use http::StatusCode;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-use support::{FakeEnclave, Running};
 use tokio::net::TcpListener;
 
-/// A value in DER.
+use support::{FakeEnclave, Running};
+
+/// Encodes a value in DER.
 fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = u32::try_from(content.len()).unwrap().to_be_bytes();
     let length = match content.len() {
@@ -30,7 +32,7 @@ fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
     [&[tag], &length[..], content].concat()
 }
 
-/// As much of a list as the host reads, of at least `size` bytes.
+/// The parts of a list that the host reads, of at least `size` bytes in total.
 fn list(next_update: &[u8], size: usize) -> Vec<u8> {
     let signed = [
         tlv(2, &[1]),
@@ -46,7 +48,7 @@ fn list(next_update: &[u8], size: usize) -> Vec<u8> {
 const LATE: &[u8] = b"490101000000Z";
 const PAST: &[u8] = b"210101000000Z";
 
-/// A server of files, and how often it was asked.
+/// Serves files, and counts the requests.
 async fn publish(files: Router) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -76,7 +78,7 @@ fn enclave(url: &str) -> FakeEnclave {
     ))
 }
 
-/// The lists that are served, once they are there.
+/// Waits for lists, and returns them.
 async fn served(proxy: &Running) -> Vec<u8> {
     for _ in 0..600 {
         let answer = proxy.get("/v1/crls").await;
@@ -100,7 +102,11 @@ async fn lists_that_the_chain_names_are_fetched_and_served() {
     let proxy = Running::start(&enclave.path(), &["--crl=chain", &host]).await;
     assert_eq!(served(&proxy).await, published);
     assert_eq!(served(&proxy).await, published);
-    assert_eq!(asked.load(Ordering::Relaxed), 1, "it is kept until it ends");
+    assert_eq!(
+        asked.load(Ordering::Relaxed),
+        1,
+        "it is kept until it expires"
+    );
     let answer = proxy.get("/v1/crls").await;
     assert_eq!(answer.headers["access-control-allow-origin"], "*");
     assert_eq!(answer.headers["cache-control"], "no-cache");
@@ -123,7 +129,7 @@ async fn a_host_that_is_not_allowed_is_never_asked() {
 }
 
 #[tokio::test]
-async fn redirects_large_lists_ended_lists_and_other_files_are_not_served() {
+async fn redirects_large_lists_expired_lists_and_other_files_are_not_served() {
     let files = Router::new()
         .route("/good.crl", get(|| async { Body::from(list(LATE, 8)) }))
         .route(
@@ -165,7 +171,7 @@ async fn a_folder_is_served_in_the_order_of_its_names() {
 }
 
 #[tokio::test]
-async fn without_the_flag_there_is_no_list_and_no_error() {
+async fn without_the_flag_the_answer_is_empty() {
     let enclave = FakeEnclave::start(Router::new());
     let proxy = Running::start(&enclave.path(), &[]).await;
     let answer = proxy.get("/v1/crls").await;
@@ -174,7 +180,7 @@ async fn without_the_flag_there_is_no_list_and_no_error() {
 }
 
 #[test]
-fn places_that_cannot_be_used_are_refused_at_the_start() {
+fn invalid_places_are_refused_at_the_start() {
     use clap::Parser as _;
     for wrong in ["--crl=", "--crl=https://a/b.crl", "--crl=s3://a/b"] {
         let parsed = host_proxy::Config::try_parse_from(["host-proxy", "--enclave=unix:/s", wrong]);

@@ -1,4 +1,4 @@
-//! What is scarce goes round among addresses: who holds or asks for much waits behind who asks for little.
+//! Limits are shared among addresses: one that holds or asks for much waits behind one that asks for little.
 #![allow(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
@@ -6,22 +6,24 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::Request;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use http::StatusCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-use support::{FakeEnclave, Running, ask_from, client, end_of, from};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Semaphore;
+
+use support::{FakeEnclave, Running, ask_from, client, from, read_to_end};
 
 const POST: &str =
     "POST /v1/gateway HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1\r\n\r\nx";
 
-/// An enclave that answers one request for each permit, and counts those that it was asked.
+/// An enclave that answers one request for each permit, and counts its requests.
 struct Gate {
     open: Arc<Semaphore>,
     asked: Arc<AtomicUsize>,
@@ -61,12 +63,12 @@ impl Gate {
 }
 
 #[tokio::test]
-async fn an_address_without_a_place_gets_the_next_one() {
+async fn an_address_without_a_permit_gets_the_next_one() {
     let gate = Gate::new();
     let enclave = FakeEnclave::start(gate.router());
     let proxy = Running::start(&enclave.path(), &["--max-concurrent=4"]).await;
     let to = proxy.address;
-    // Two addresses hold every place, and keep asking.
+    // Two addresses hold every permit, and keep asking.
     let mut greedy: Vec<_> = [2, 3, 2, 3]
         .map(|last| tokio::spawn(ask_from(last, to, POST)))
         .into();
@@ -79,7 +81,7 @@ async fn an_address_without_a_place_gets_the_next_one() {
     });
     let early = tokio::time::timeout(Duration::from_millis(200), &mut honest).await;
     assert!(early.is_err(), "it was refused: {early:?}");
-    // Those who have their part are told so at once, and do not queue up before anybody.
+    // Addresses at their share are refused at once, and do not queue.
     for last in [2, 3] {
         let refused = ask_from(last, to, POST).await;
         assert!(refused.contains("SOURCE_BUSY"), "{refused}");
@@ -95,7 +97,7 @@ async fn an_address_without_a_place_gets_the_next_one() {
 }
 
 #[tokio::test]
-async fn many_who_ask_whether_it_is_ready_cost_the_enclave_one_question() {
+async fn many_readiness_checks_cost_the_enclave_one_request() {
     let gate = Gate::new();
     let enclave = FakeEnclave::start(gate.router());
     let proxy = Running::start(&enclave.path(), &[]).await;
@@ -116,11 +118,11 @@ async fn many_who_ask_whether_it_is_ready_cost_the_enclave_one_question() {
 }
 
 #[tokio::test]
-async fn connections_that_send_no_request_or_no_more_of_one_are_closed() {
+async fn connections_without_a_complete_request_are_closed() {
     let gate = Gate::new();
     let enclave = FakeEnclave::start(gate.router());
     let proxy = Running::start(&enclave.path(), &["--idle-timeout=0.3s"]).await;
-    // Nothing at all; half a head; a head that grows by a byte at a time; a request, and then nothing.
+    // No bytes; half a head; a request, and then nothing. Below: a head that grows by a byte at a time.
     for begin in [
         "",
         "GET /healthz HTTP/1.1\r\nhost:",
@@ -128,8 +130,12 @@ async fn connections_that_send_no_request_or_no_more_of_one_are_closed() {
     ] {
         let mut stream = from(2, proxy.address).await;
         stream.write_all(begin.as_bytes()).await.unwrap();
-        let said = String::from_utf8(end_of(stream).await).unwrap();
-        assert_eq!(said.contains("ok\n"), begin.ends_with("\r\n\r\n"), "{said}");
+        let answer = String::from_utf8(read_to_end(stream).await).unwrap();
+        assert_eq!(
+            answer.contains("ok\n"),
+            begin.ends_with("\r\n\r\n"),
+            "{answer}"
+        );
     }
     let (mut near, mut far) = from(2, proxy.address).await.into_split();
     let trickle = tokio::spawn(async move {
@@ -140,10 +146,10 @@ async fn connections_that_send_no_request_or_no_more_of_one_are_closed() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
-    let mut said = Vec::new();
-    // A reset is an end too.
-    let _ = tokio::io::AsyncReadExt::read_to_end(&mut near, &mut said).await;
-    assert!(!String::from_utf8_lossy(&said).contains("200 OK"));
+    let mut answer = Vec::new();
+    // An error is a reset, which ends the connection too.
+    let _ = tokio::io::AsyncReadExt::read_to_end(&mut near, &mut answer).await;
+    assert!(!String::from_utf8_lossy(&answer).contains("200 OK"));
     drop(near);
     trickle.await.unwrap();
 }

@@ -6,14 +6,16 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+
 use axum::Router;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use std::collections::BTreeSet;
+
 use support::{Answer, FakeEnclave, Running};
 
-/// Says its name with each document, and which enclave got a sealed request.
+/// An enclave that sends its name with each document, and as the answer to each sealed request.
 fn named(name: &'static str) -> Router {
     Router::new()
         .route("/readyz", get("ready"))
@@ -63,7 +65,7 @@ async fn a_sealed_request_goes_to_the_enclave_whose_keys_it_is_sealed_to() {
     for _ in 0..4 {
         seen.insert(attest(&proxy).await);
     }
-    // Documents come from both in turn.
+    // Documents come from both enclaves in turn.
     assert_eq!(seen, BTreeSet::from([A.to_owned(), B.to_owned()]));
     for name in [A, B, A, A, B] {
         assert_eq!(seal(&proxy, name).await.text(), name);
@@ -92,7 +94,7 @@ async fn a_channel_goes_to_the_enclave_that_the_client_has_verified() {
 }
 
 #[tokio::test]
-async fn one_that_is_gone_is_left_out_and_comes_back() {
+async fn an_unreachable_enclave_is_skipped_until_it_returns() {
     let (mut a, _b, proxy) = two().await;
     for _ in 0..2 {
         attest(&proxy).await;
@@ -102,7 +104,7 @@ async fn one_that_is_gone_is_left_out_and_comes_back() {
         assert_eq!(attest(&proxy).await, B);
         assert_eq!(proxy.get("/readyz").await.status, StatusCode::OK);
     }
-    // The other one cannot open it, and says so; here it says its name.
+    // A real enclave cannot open a request for another one, and answers so; this one answers with its name.
     assert_eq!(seal(&proxy, A).await.text(), B);
     a.restart(named(A));
     while attest(&proxy).await != A {
@@ -112,7 +114,7 @@ async fn one_that_is_gone_is_left_out_and_comes_back() {
 }
 
 #[tokio::test]
-async fn one_that_is_not_ready_does_not_make_the_service_unready() {
+async fn one_unready_enclave_does_not_make_the_service_unready() {
     let starting = Router::new().fallback(|| async { StatusCode::SERVICE_UNAVAILABLE });
     let (a, b) = (FakeEnclave::start(starting), FakeEnclave::start(named(B)));
     let second = format!("--enclave=unix:{}", b.path().display());
@@ -124,7 +126,7 @@ async fn one_that_is_not_ready_does_not_make_the_service_unready() {
 }
 
 #[tokio::test]
-async fn where_all_are_gone_the_problem_is_named() {
+async fn the_problem_is_reported_where_all_enclaves_are_unreachable() {
     let (mut a, mut b, proxy) = two().await;
     a.kill().await;
     b.kill().await;

@@ -1,4 +1,4 @@
-//! One client against all others: each attack beside honest requests, which must all go through.
+//! Attacks of one client, each during honest requests, which must all succeed.
 #![allow(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
@@ -6,14 +6,16 @@
 
 mod support;
 
+use std::time::Duration;
+
 use axum::Router;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use http::StatusCode;
-use std::time::Duration;
-use support::{FakeEnclave, Running, end_of, from};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+
+use support::{FakeEnclave, Running, from, read_to_end};
 
 /// Larger than what two kernels buffer for a connection over loopback.
 const LARGE: usize = 24 << 20;
@@ -42,19 +44,19 @@ async fn honest(proxy: &Running, times: usize) {
 }
 
 #[tokio::test]
-async fn uploads_that_drip_take_no_place_and_are_cut_off() {
+async fn slow_uploads_hold_no_permit_and_are_ended() {
     let enclave = enclave();
     let flags = ["--max-concurrent=2", "--stall-timeout=1s"];
     let proxy = Running::start(&enclave.path(), &flags).await;
-    let mut drips = Vec::new();
+    let mut uploads = Vec::new();
     for _ in 0..64 {
         let mut stream = TcpStream::connect(proxy.address).await.unwrap();
-        drips.push(tokio::spawn(async move {
+        uploads.push(tokio::spawn(async move {
             stream
                 .write_all(b"POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 4000\r\n\r\n")
                 .await
                 .unwrap();
-            // Until the proxy has had enough.
+            // Until the proxy ends the request.
             while stream.write_all(b"x").await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 let mut byte = [0];
@@ -62,13 +64,13 @@ async fn uploads_that_drip_take_no_place_and_are_cut_off() {
                     break;
                 }
             }
-            text(&end_of(stream).await)
+            text(&read_to_end(stream).await)
         }));
     }
     honest(&proxy, 50).await;
-    for drip in drips {
-        let said = drip.await.unwrap();
-        assert!(said.contains("BODY_TIMEOUT"), "{said}");
+    for upload in uploads {
+        let answer = upload.await.unwrap();
+        assert!(answer.contains("BODY_TIMEOUT"), "{answer}");
     }
     honest(&proxy, 1).await;
 }
@@ -78,7 +80,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn readers_that_stop_hold_nothing_for_long() {
+async fn readers_that_stop_hold_memory_only_for_a_time() {
     let enclave = enclave();
     let flags = [
         "--max-concurrent=4",
@@ -97,16 +99,16 @@ async fn readers_that_stop_hold_nothing_for_long() {
             .unwrap();
         silent.push(stream);
     }
-    // Another address has its own part of every place.
+    // Another address has its own share of every limit.
     honest(&proxy, 50).await;
-    // None of them reads. When no request is in flight, each was refused or cut off.
-    let still = r#"clearseal_proxy_requests_in_flight{route="DevelopmentPolicy"} 0"#;
-    while !proxy.metrics().await.text().contains(still) {
+    // None of them reads. Once no request is in flight, each was refused or cut off.
+    let none_in_flight = r#"clearseal_proxy_requests_in_flight{route="DevelopmentPolicy"} 0"#;
+    while !proxy.metrics().await.text().contains(none_in_flight) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let (mut cut, mut refused) = (0, 0);
     for stream in silent {
-        let answer = end_of(stream).await;
+        let answer = read_to_end(stream).await;
         assert!(answer.len() < LARGE);
         match &answer[..12] {
             b"HTTP/1.1 200" => cut += 1,
@@ -115,13 +117,13 @@ async fn readers_that_stop_hold_nothing_for_long() {
         }
     }
     assert!(cut >= 2, "{cut} cut off, {refused} refused");
-    // What they held is there again.
+    // Their memory has been returned.
     let whole = proxy.get("/v1/development-policy").await;
     assert_eq!((whole.status, whole.body.len()), (StatusCode::OK, LARGE));
 }
 
 #[tokio::test]
-async fn a_place_is_free_as_soon_as_the_enclave_is_done() {
+async fn a_permit_is_released_once_the_enclave_has_answered() {
     let enclave = enclave();
     let proxy = Running::start(&enclave.path(), &["--max-concurrent=1"]).await;
     let mut silent = TcpStream::connect(proxy.address).await.unwrap();
@@ -129,9 +131,9 @@ async fn a_place_is_free_as_soon_as_the_enclave_is_done() {
         .write_all(b"GET /v1/development-policy HTTP/1.1\r\nhost: x\r\n\r\n")
         .await
         .unwrap();
-    // Its answer begins; it takes one byte of it and no more.
+    // The answer begins. The client reads one byte of it and no more.
     silent.read_exact(&mut [0]).await.unwrap();
-    // The rest comes into memory, and then the only place is free.
+    // The rest is buffered, and then the only permit is free.
     loop {
         let answer = proxy.post("/v1/gateway", "honest").await;
         if answer.status == StatusCode::OK {
@@ -150,33 +152,34 @@ async fn idle_connections_of_one_address_leave_room_for_others() {
     for _ in 0..4 {
         idle.push(from(2, proxy.address).await);
     }
-    // Half of all is what one address gets; what comes on top is closed at once.
-    assert!(end_of(from(2, proxy.address).await).await.is_empty());
+    // One address gets half of all connections; further ones are closed at once.
+    assert!(read_to_end(from(2, proxy.address).await).await.is_empty());
     honest(&proxy, 3).await;
     drop(idle);
 }
 
 #[tokio::test]
-async fn a_source_pays_for_what_it_sent_and_no_more_than_its_part() {
+async fn a_source_is_charged_for_sent_bytes_up_to_its_share() {
     let enclave = enclave();
     let proxy = Running::start(&enclave.path(), &["--max-buffered-bytes=1000"]).await;
-    // The first 16 KiB of each body are free.
-    let paying = |bytes: usize| vec![b'x'; (16 << 10) + bytes];
-    assert_eq!(proxy.post("/v1/gateway", paying(500)).await.status, 200);
-    let refused = proxy.post("/v1/gateway", paying(501)).await;
+    // The first 16 KiB of each body are not charged.
+    let charged = |bytes: usize| vec![b'x'; (16 << 10) + bytes];
+    assert_eq!(proxy.post("/v1/gateway", charged(500)).await.status, 200);
+    let refused = proxy.post("/v1/gateway", charged(501)).await;
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(refused.problem(), "SOURCE_BUSY");
-    // Announcing much costs the others nothing.
-    let mut liar = TcpStream::connect(proxy.address).await.unwrap();
-    liar.write_all(b"POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 5000000\r\n\r\n")
+    // A large announced length reserves nothing.
+    let mut announced = TcpStream::connect(proxy.address).await.unwrap();
+    announced
+        .write_all(b"POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 5000000\r\n\r\n")
         .await
         .unwrap();
-    assert_eq!(proxy.post("/v1/gateway", paying(500)).await.status, 200);
+    assert_eq!(proxy.post("/v1/gateway", charged(500)).await.status, 200);
 }
 
 #[tokio::test]
-async fn memory_that_many_addresses_have_taken_stops_no_short_request() {
+async fn short_requests_pass_while_other_addresses_hold_all_memory() {
     let enclave = enclave();
     let flags = ["--max-buffered-bytes=400000", "--stall-timeout=60s"];
     let proxy = Running::start(&enclave.path(), &flags).await;
@@ -185,7 +188,7 @@ async fn memory_that_many_addresses_have_taken_stops_no_short_request() {
         let mut half = from(last, proxy.address).await;
         let head = "POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 8000000\r\n\r\n";
         half.write_all(head.as_bytes()).await.unwrap();
-        // Each all of its address's part.
+        // Each takes the whole share of its address.
         half.write_all(&vec![b'x'; (16 << 10) + 200_000])
             .await
             .unwrap();
@@ -205,7 +208,7 @@ async fn memory_that_many_addresses_have_taken_stops_no_short_request() {
 }
 
 #[tokio::test]
-async fn who_asks_for_documents_in_a_loop_shuts_nobody_out() {
+async fn requests_for_documents_in_a_loop_exclude_no_other_client() {
     let enclave = enclave();
     let proxy = Running::start(&enclave.path(), &[]).await;
     let mut loops = Vec::new();

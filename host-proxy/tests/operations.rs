@@ -1,4 +1,4 @@
-//! What an operator relies on: metrics, logs without content, a graceful end.
+//! Metrics, logs without content, and graceful stops.
 #![allow(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
@@ -6,16 +6,18 @@
 
 mod support;
 
+use std::sync::{Arc, Mutex};
+
 use axum::Router;
 use axum::routing::post;
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use std::sync::{Arc, Mutex};
-use support::{FakeEnclave, Running, client};
 use tokio::sync::Notify;
 
+use support::{FakeEnclave, Running, client};
+
 #[tokio::test]
-async fn metrics_count_by_route_and_never_by_what_a_client_wrote() {
+async fn metrics_count_by_route_and_never_by_text_of_a_client() {
     let enclave = FakeEnclave::start(Router::new().route("/v1/gateway", post(async || "answer")));
     let proxy = Running::start(&enclave.path(), &[]).await;
     proxy.post("/v1/gateway", "12345").await;
@@ -35,7 +37,7 @@ async fn metrics_count_by_route_and_never_by_what_a_client_wrote() {
         assert!(text.contains(line), "{line} in\n{text}");
     }
     assert!(!text.contains("CANARY"), "{text}");
-    // On a quiet service the difference of two sums would be one request's length or time: all but the log's are counts.
+    // On a quiet service the difference of two sums is one request's length or time, so there are only counts.
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (name, value) = line.rsplit_once(' ').unwrap();
         assert!(!name.contains("_sum"), "{line}");
@@ -44,7 +46,7 @@ async fn metrics_count_by_route_and_never_by_what_a_client_wrote() {
 }
 
 #[tokio::test]
-async fn metrics_are_the_operators_alone() {
+async fn metrics_are_not_on_the_public_address() {
     let enclave = FakeEnclave::start(Router::new());
     let proxy = Running::start(&enclave.path(), &[]).await;
     assert_eq!(proxy.get("/metrics").await.problem(), "NOT_FOUND");
@@ -52,7 +54,7 @@ async fn metrics_are_the_operators_alone() {
 }
 
 #[tokio::test]
-async fn the_log_names_the_route_and_nothing_that_a_client_wrote() {
+async fn the_log_names_the_route_and_no_text_of_a_client() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -121,7 +123,7 @@ async fn a_request_in_flight_is_finished_before_the_end() {
     });
     entered.notified().await;
     proxy.stop();
-    // New connections are refused as soon as the listener is gone, while the old one is still served.
+    // New connections are refused once the listener is closed, while the old one is still served.
     while tokio::net::TcpStream::connect(address).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -132,7 +134,7 @@ async fn a_request_in_flight_is_finished_before_the_end() {
 }
 
 #[tokio::test]
-async fn the_drain_has_an_end() {
+async fn the_drain_is_bounded() {
     let entered = Arc::new(Notify::new());
     let handler = {
         let entered = entered.clone();

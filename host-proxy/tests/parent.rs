@@ -1,15 +1,16 @@
-//! What the enclave gets from its parent, and that no client gets it.
+//! The service for the enclave, which no client reaches.
 
 #![allow(clippy::unwrap_used)]
+
+use std::net::SocketAddr;
 
 use clap::Parser as _;
 use host_proxy::{Config, Proxy};
 use sockets::ListenAddress;
-use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Two parts and a bit.
+/// Two parts and a fraction.
 const LENGTH: usize = (2 << 20) + 12_345;
 
 fn contents() -> Vec<u8> {
@@ -90,7 +91,7 @@ async fn ask(address: SocketAddr, request: &str, headers: &str) -> Answer {
 const MODEL: &str = "GET /v1/models/tiny/model.sealed";
 
 #[tokio::test]
-async fn a_container_is_given_whole_and_in_ranges() {
+async fn a_container_is_served_whole_and_in_ranges() {
     let running = start().await;
     let whole = ask(running.parent, MODEL, "").await;
     assert_eq!((whole.status, whole.body == contents()), (200, true));
@@ -119,7 +120,7 @@ async fn a_container_is_given_whole_and_in_ranges() {
 }
 
 #[tokio::test]
-async fn another_container_of_that_name_has_another_tag() {
+async fn a_replaced_container_has_another_tag() {
     let running = start().await;
     let first = ask(running.parent, MODEL, "range: bytes=0-0\r\n").await;
     let etag = first.header("etag").unwrap().to_owned();
@@ -137,7 +138,7 @@ async fn another_container_of_that_name_has_another_tag() {
 }
 
 #[tokio::test]
-async fn a_wrapped_key_is_given_if_it_can_be_one() {
+async fn a_wrapped_key_is_served_where_its_length_is_valid() {
     let running = start().await;
     const KEY: &str = "GET /v1/models/tiny/data-key.wrapped";
     assert_eq!(ask(running.parent, KEY, "").await.status, 404);
@@ -152,7 +153,7 @@ async fn a_wrapped_key_is_given_if_it_can_be_one() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_refused_by_code() {
+async fn invalid_requests_are_refused_with_a_code() {
     let running = start().await;
     for (request, headers, status, code) in [
         (
@@ -195,7 +196,7 @@ async fn what_is_not_there_is_refused_by_code() {
 }
 
 #[tokio::test]
-async fn a_client_is_not_given_what_is_for_the_enclave() {
+async fn a_client_cannot_read_models() {
     let running = start().await;
     let answer = ask(running.public, MODEL, "").await;
     assert_eq!(answer.status, 404);

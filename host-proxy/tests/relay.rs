@@ -1,10 +1,12 @@
-//! What passes between a client and the enclave, and what does not.
+//! Bytes and header fields that pass between a client and the enclave, and those that do not.
 #![allow(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
 )]
 
 mod support;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -14,10 +16,10 @@ use axum::routing::{any, get, post};
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt as _;
-use std::sync::Arc;
-use support::{FakeEnclave, Running};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
+
+use support::{FakeEnclave, Running};
 
 const EVERY_BYTE: [u8; 256] = {
     let mut bytes = [0; 256];
@@ -40,7 +42,7 @@ fn echo() -> Router {
             .collect();
         let mut response = Response::new(Body::new(body));
         let headers = response.headers_mut();
-        // Under an allowed name, so that it comes through: the test sees what the enclave saw.
+        // In a field that passes, so that the test sees the enclave's view of the request.
         let seen = format!("{} {target} {}", head.method, names.join(","));
         headers.insert("clearseal-enclave", seen.parse().unwrap());
         headers.insert("content-type", "message/ohttp-res".parse().unwrap());
@@ -52,7 +54,7 @@ fn echo() -> Router {
 }
 
 #[tokio::test]
-async fn bytes_pass_unchanged_both_ways_and_headers_only_by_name() {
+async fn bytes_pass_unchanged_and_only_listed_header_fields_pass() {
     let enclave = FakeEnclave::start(echo());
     let proxy = Running::start(&enclave.path(), &[]).await;
     let body = Bytes::from(EVERY_BYTE.repeat(1024));
@@ -81,7 +83,7 @@ async fn bytes_pass_unchanged_both_ways_and_headers_only_by_name() {
 }
 
 #[tokio::test]
-async fn the_nonce_reaches_the_enclave_as_written() {
+async fn the_query_reaches_the_enclave_unchanged() {
     let enclave = FakeEnclave::start(echo());
     let proxy = Running::start(&enclave.path(), &[]).await;
     let answer = proxy
@@ -130,7 +132,7 @@ async fn only_three_endpoints_are_relayed() {
     for path in ["/v1/", "/v1/gateway/", "/v1/attestation/x"] {
         assert_eq!(proxy.get(path).await.problem(), "NOT_FOUND", "{path}");
     }
-    // A client of OpenAI's that took this host for an API is told the way in.
+    // A client of OpenAI's API learns how to reach this service.
     for (method, path) in [
         (Method::GET, "/v1/models"),
         (Method::POST, "/v1/embeddings"),
@@ -156,7 +158,7 @@ async fn only_three_endpoints_are_relayed() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_announced_or_streamed() {
+async fn a_body_over_the_limit_is_refused_whether_announced_or_streamed() {
     let enclave = FakeEnclave::start(Router::new().route(
         "/v1/gateway",
         post(async |body: Body| match body.collect().await {
@@ -188,10 +190,10 @@ async fn a_body_over_the_limit_is_refused_announced_or_streamed() {
 }
 
 #[tokio::test]
-async fn an_answer_over_the_limit_never_arrives_whole() {
+async fn an_answer_over_the_limit_is_refused_or_cut() {
     let streamed = async || {
         let chunks = (0..4).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![1; 400])));
-        Body::from_stream(futures_like(chunks)).into_response()
+        Body::from_stream(stream_of(chunks)).into_response()
     };
     let enclave = FakeEnclave::start(
         Router::new()
@@ -209,19 +211,19 @@ async fn an_answer_over_the_limit_never_arrives_whole() {
     assert!(cut.starts_with("HTTP/1.1 200"), "{cut}");
     assert!(
         !cut.ends_with("\r\n0\r\n\r\n"),
-        "the end of the chunks was claimed: {cut}"
+        "the answer has a last chunk: {cut}"
     );
 }
 
-/// A stream of what an iterator yields.
-fn futures_like<T: Send + 'static>(
+/// Converts an iterator to a stream.
+fn stream_of<T: Send + 'static>(
     items: impl Iterator<Item = T> + Send + 'static,
 ) -> impl futures_util::Stream<Item = T> + Send + 'static {
     futures_util::stream::iter(items)
 }
 
 #[tokio::test]
-async fn an_absent_enclave_is_named_and_one_that_comes_is_used() {
+async fn an_absent_enclave_is_reported_and_used_once_it_starts() {
     let mut enclave = FakeEnclave::absent();
     let proxy = Running::start(&enclave.path(), &[]).await;
     let answer = proxy.post("/v1/gateway", "x").await;
@@ -236,7 +238,7 @@ async fn an_absent_enclave_is_named_and_one_that_comes_is_used() {
 }
 
 #[tokio::test]
-async fn a_restart_between_requests_goes_unnoticed() {
+async fn a_restart_between_requests_is_not_noticed() {
     let mut enclave = FakeEnclave::start(echo());
     let proxy = Running::start(&enclave.path(), &[]).await;
     for round in 0..10 {
@@ -264,7 +266,7 @@ async fn a_lost_request_is_not_sent_twice() {
     let enclave = FakeEnclave::absent();
     let listener = enclave.listen();
     let proxy = Running::start(&enclave.path(), &[]).await;
-    // Reads the request, then hangs up: whether it was carried out, nobody can tell.
+    // Reads the request, then closes the connection. The proxy cannot know whether the request was processed.
     let swallow = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut bytes = [0; 4096];
@@ -285,7 +287,7 @@ async fn a_lost_request_is_not_sent_twice() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_an_invalid_answer() {
+async fn an_answer_that_is_not_http_is_invalid() {
     let enclave = FakeEnclave::absent();
     let listener = enclave.listen();
     let proxy = Running::start(&enclave.path(), &[]).await;
@@ -318,7 +320,7 @@ async fn an_answer_that_stalls_is_cut() {
     let stall = async || {
         let first = std::iter::once(Ok::<_, std::io::Error>(Bytes::from_static(b"begin")));
         let never =
-            futures_util::StreamExt::chain(futures_like(first), futures_util::stream::pending());
+            futures_util::StreamExt::chain(stream_of(first), futures_util::stream::pending());
         Body::from_stream(never).into_response()
     };
     let router = Router::new()
@@ -333,13 +335,13 @@ async fn an_answer_that_stalls_is_cut() {
         cut.contains("begin") && !cut.ends_with("\r\n0\r\n\r\n"),
         "{cut}"
     );
-    // A document comes whole or not at all.
+    // A document arrives whole or not at all.
     let answer = proxy.get("/v1/attestation").await;
     assert_eq!(answer.problem(), "ENCLAVE_TIMEOUT");
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_finish_is_told_so() {
+async fn a_client_that_does_not_finish_its_request_gets_a_timeout() {
     let enclave = FakeEnclave::start(echo_after_body());
     let proxy = Running::start(&enclave.path(), &["--stall-timeout=0.2s"]).await;
     let head = "POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nhalf";

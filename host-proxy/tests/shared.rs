@@ -1,4 +1,4 @@
-//! One document for many clients: they ask at once, and the enclave makes few.
+//! Clients that ask at the same time share documents.
 #![allow(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
@@ -6,18 +6,20 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use axum::Router;
 use axum::extract::RawQuery;
 use axum::routing::get;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use http::StatusCode;
 use merkle::nonces::NonceProof;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+
 use support::{FakeEnclave, Running};
 
-/// Evidence whose document is the query that it was asked with, and takes its time.
+/// An enclave whose document is the query of the request, after `time`.
 fn enclave(made: Arc<AtomicUsize>, time: Duration) -> Router {
     Router::new().route("/readyz", get("ready")).route(
         "/v1/attestation",
@@ -38,12 +40,12 @@ fn query(nonce: &[u8; 32]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_shares_documents_and_each_nonce_is_in_its_own() {
-    const CROWD: u8 = 60;
+async fn many_clients_share_documents_and_each_nonce_is_proven() {
+    const CLIENTS: u8 = 60;
     let made = Arc::new(AtomicUsize::new(0));
     let fake = FakeEnclave::start(enclave(Arc::clone(&made), Duration::from_millis(100)));
     let proxy = Arc::new(Running::start(&fake.path(), &[]).await);
-    let clients = (0..CROWD).map(|number| {
+    let clients = (0..CLIENTS).map(|number| {
         let proxy = Arc::clone(&proxy);
         tokio::spawn(async move {
             let nonce = [number; 32];
@@ -56,29 +58,29 @@ async fn a_crowd_shares_documents_and_each_nonce_is_in_its_own() {
             let document = String::from_utf8(body[4..4 + length].to_vec()).unwrap();
             let rest = body[4 + length..].strip_prefix(&[2, 0x41, b'm']).unwrap();
             assert_eq!(body[0], 0xa3);
-            let place = match rest {
-                [3, 0x58, length, place @ ..] if place.len() == usize::from(*length) => place,
-                [3, 0x59, high, low, place @ ..]
-                    if place.len() == usize::from(u16::from_be_bytes([*high, *low])) =>
+            let proof = match rest {
+                [3, 0x58, length, proof @ ..] if proof.len() == usize::from(*length) => proof,
+                [3, 0x59, high, low, proof @ ..]
+                    if proof.len() == usize::from(u16::from_be_bytes([*high, *low])) =>
                 {
-                    place
+                    proof
                 }
                 other => panic!("{other:?}"),
             };
-            let root = NonceProof::decode(place).unwrap().document_nonce(&nonce);
+            let root = NonceProof::decode(proof).unwrap().document_nonce(&nonce);
             assert_eq!(document, query(&root.unwrap()));
         })
     });
     for client in clients.collect::<Vec<_>>() {
         client.await.unwrap();
     }
-    // All who wait at a tick share.
+    // All clients that wait at a tick share a document.
     let made = made.load(Ordering::Relaxed);
-    assert!(made <= usize::from(CROWD) / 4, "{made} documents");
+    assert!(made <= usize::from(CLIENTS) / 4, "{made} documents");
 }
 
 #[tokio::test]
-async fn who_does_not_ask_to_share_gets_a_document_of_its_own() {
+async fn a_client_without_shared_1_gets_a_separate_document() {
     let made = Arc::new(AtomicUsize::new(0));
     let fake = FakeEnclave::start(enclave(Arc::clone(&made), Duration::from_millis(20)));
     let proxy = Arc::new(Running::start(&fake.path(), &[]).await);
@@ -90,7 +92,7 @@ async fn who_does_not_ask_to_share_gets_a_document_of_its_own() {
             assert!(answer.body.starts_with(&[0xa2]));
             assert!(
                 String::from_utf8_lossy(&answer.body).contains(&query(&[number; 32])),
-                "another's nonce"
+                "a nonce of another client"
             );
         })
     });
@@ -101,7 +103,7 @@ async fn who_does_not_ask_to_share_gets_a_document_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_enclave_that_is_gone_is_told_to_all_who_wait_and_to_nobody_for_good() {
+async fn a_failure_reaches_all_waiting_clients_and_later_ones_try_again() {
     let made = Arc::new(AtomicUsize::new(0));
     let router = || enclave(Arc::clone(&made), Duration::from_millis(5));
     let mut fake = FakeEnclave::start(router());

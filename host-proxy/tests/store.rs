@@ -1,4 +1,4 @@
-//! The log's file: what is acknowledged stays, what does not belong is refused, what is damaged is reported.
+//! The log's file: stored leaves are kept, inconsistent batches are refused, and damage is reported.
 #![allow(
     clippy::unwrap_used,
     reason = "a fixture that cannot be made is a failed test"
@@ -7,17 +7,19 @@
 #[path = "support/log.rs"]
 mod fake;
 
-use fake::FakeLog;
+use std::path::{Path, PathBuf};
+
 use host_proxy::log::{Batch, LogError, Store};
 use merkle::Hash;
 use merkle::head::TreeHead;
 use merkle::json::Inclusion;
 use merkle::verify;
 use redb::{ReadableTable, TableDefinition};
-use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-fn place() -> (TempDir, PathBuf) {
+use fake::FakeLog;
+
+fn temporary_file() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("receipts.redb");
     (folder, path)
@@ -33,8 +35,8 @@ fn take(store: &Store, batch: &Batch) {
     store.publish();
 }
 
-/// Every head that was signed, every leaf in the newest tree, every step between two heads.
-fn holds(store: &Store, log: &FakeLog, sizes: &[usize]) {
+/// Checks every signed head, the inclusion of every leaf, and the consistency between heads.
+fn assert_holds(store: &Store, log: &FakeLog, sizes: &[usize]) {
     let newest = *sizes.last().unwrap();
     for &size in sizes {
         let head = store.head(&log.id(), Some(size as u64)).unwrap().unwrap();
@@ -60,8 +62,8 @@ fn holds(store: &Store, log: &FakeLog, sizes: &[usize]) {
 }
 
 #[test]
-fn what_was_taken_is_proven_now_and_after_a_restart() {
-    let (_folder, path) = place();
+fn stored_batches_are_proven_before_and_after_a_restart() {
+    let (_folder, path) = temporary_file();
     let (one, two) = (FakeLog::new(1, 140), FakeLog::new(2, 33));
     let sizes = [0, 1, 2, 3, 8, 9, 64, 100, 140];
     let store = Store::open(&path).unwrap();
@@ -69,7 +71,7 @@ fn what_was_taken_is_proven_now_and_after_a_restart() {
     for size in sizes {
         take(&store, &one.batch(stored, size));
         stored = size;
-        // Another log grows in between, and stays apart.
+        // Another log grows at the same time.
         if size == 9 {
             take(&store, &two.batch(0, 33));
         }
@@ -77,33 +79,33 @@ fn what_was_taken_is_proven_now_and_after_a_restart() {
     }
     let empty = FakeLog::new(3, 0);
     take(&store, &empty.batch(0, 0));
-    holds(&store, &one, &sizes);
-    holds(&store, &two, &[33]);
+    assert_holds(&store, &one, &sizes);
+    assert_holds(&store, &two, &[33]);
     drop(store);
     let store = Store::open(&path).unwrap();
-    holds(&store, &one, &sizes);
-    holds(&store, &two, &[33]);
-    holds(&store, &empty, &[0]);
+    assert_holds(&store, &one, &sizes);
+    assert_holds(&store, &two, &[33]);
+    assert_holds(&store, &empty, &[0]);
     assert_eq!(store.leaves(), 173);
 }
 
 #[test]
 fn a_newer_head_of_the_same_tree_replaces_the_older() {
-    let (_folder, path) = place();
+    let (_folder, path) = temporary_file();
     let mut log = FakeLog::new(1, 5);
     let store = Store::open(&path).unwrap();
     take(&store, &log.batch(0, 5));
     log.time += 60;
     log.document = b"another document".to_vec();
     take(&store, &log.batch(5, 5));
-    holds(&store, &log, &[5]);
+    assert_holds(&store, &log, &[5]);
     drop(store);
-    holds(&Store::open(&path).unwrap(), &log, &[5]);
+    assert_holds(&Store::open(&path).unwrap(), &log, &[5]);
 }
 
 #[test]
-fn what_is_stored_is_shown_once_it_is_published_and_heads_in_between_never() {
-    let (_folder, path) = place();
+fn leaves_are_shown_once_published_and_heads_in_between_never() {
+    let (_folder, path) = temporary_file();
     let mut log = FakeLog::new(1, 40);
     let store = Store::open(&path).unwrap();
     let inclusion = |leaf: usize| store.inclusion(&log.id(), &log.leaves[leaf]).unwrap();
@@ -127,12 +129,12 @@ fn what_is_stored_is_shown_once_it_is_published_and_heads_in_between_never() {
     assert!(inclusion(2).is_some() && inclusion(3).is_none());
     store.publish();
     assert!(inclusion(8).is_some());
-    // Of what came between two publications no head is left, nor in the file.
+    // Heads between two publications are not even in the file.
     assert!(head(Some(3)).is_some() && head(Some(4)).is_none() && head(Some(5)).is_none());
     drop(store);
     let checked = Store::check(&path).unwrap();
     assert_eq!((checked.leaves, checked.heads), (9, 2));
-    // A head that is published is signed at that time: the one of the same size that was signed with the request is replaced.
+    // A published head is signed at that time: it replaces the one of the same size that was signed with the request.
     let store = Store::open(&path).unwrap();
     store.extend(&log.batch(9, 12)).unwrap();
     log.time += 2;
@@ -140,7 +142,7 @@ fn what_is_stored_is_shown_once_it_is_published_and_heads_in_between_never() {
     store.publish();
     let shown = store.head(&log.id(), None).unwrap().unwrap();
     assert_eq!(TreeHead::verify(&shown.head).unwrap().time, log.time);
-    // Nor does a published head change with every look at a log that rests.
+    // A published head does not change with every pull of a log that does not grow.
     log.time += 2;
     store.extend(&log.batch(12, 12)).unwrap();
     store.publish();
@@ -149,8 +151,8 @@ fn what_is_stored_is_shown_once_it_is_published_and_heads_in_between_never() {
 }
 
 #[test]
-fn histories_that_do_not_fit_are_refused_and_change_nothing() {
-    let (_folder, path) = place();
+fn inconsistent_histories_are_refused_and_change_nothing() {
+    let (_folder, path) = temporary_file();
     let log = FakeLog::new(1, 20);
     let store = Store::open(&path).unwrap();
     take(&store, &log.batch(0, 10));
@@ -174,7 +176,7 @@ fn histories_that_do_not_fit_are_refused_and_change_nothing() {
         ("LOG_FORKED", dropped.batch(10, 19)),
         ("LOG_FORKED", reordered.batch(10, 20)),
         ("LOG_FORKED", forked.batch(10, 10)),
-        // A leaf that the head covers is kept back.
+        // A leaf that the head covers is withheld.
         (
             "LOG_FORKED",
             Batch {
@@ -206,19 +208,19 @@ fn histories_that_do_not_fit_are_refused_and_change_nothing() {
     ];
     for (expected, batch) in cases {
         assert_eq!(code(store.extend(&batch)), expected);
-        holds(&store, &log, &[10]);
+        assert_holds(&store, &log, &[10]);
     }
     let mut malformed = log.batch(10, 12);
     malformed.head.head.pop();
     assert_eq!(code(store.extend(&malformed)), "HEAD_MALFORMED");
     take(&store, &log.batch(10, 20));
     drop(store);
-    holds(&Store::open(&path).unwrap(), &log, &[10, 20]);
+    assert_holds(&Store::open(&path).unwrap(), &log, &[10, 20]);
 }
 
 #[test]
 fn a_file_has_one_owner() {
-    let (_folder, path) = place();
+    let (_folder, path) = temporary_file();
     let _first = Store::open(&path).unwrap();
     assert_eq!(code(Store::open(&path)), "LOG_IN_USE");
     let nowhere = path.join("below/a/file");
@@ -234,20 +236,20 @@ fn filled(path: &Path) -> FakeLog {
 }
 
 #[test]
-fn a_changed_byte_is_reported_or_was_in_nothing_that_is_used() {
-    let (folder, path) = place();
+fn a_changed_byte_is_reported_or_unused() {
+    let (folder, path) = temporary_file();
     let log = filled(&path);
     let good = std::fs::read(&path).unwrap();
     let copy = folder.path().join("copy");
     let mut reported = 0;
-    // Every byte of what is not empty would take minutes: a stride that is prime to all page sizes.
+    // All non-zero bytes would take minutes. The stride is coprime to every page size.
     let used: Vec<_> = (0..good.len()).filter(|at| good[*at] != 0).collect();
     for at in used.into_iter().step_by(211) {
         let mut bytes = good.clone();
         bytes[at] ^= 0x10;
         std::fs::write(&copy, &bytes).unwrap();
         match Store::check(&copy) {
-            Ok(_) => holds(&Store::open(&copy).unwrap(), &log, &[40, 70]),
+            Ok(_) => assert_holds(&Store::open(&copy).unwrap(), &log, &[40, 70]),
             Err(error) => {
                 assert_eq!(error.code(), "LOG_CORRUPT", "byte {at}: {error}");
                 reported += 1;
@@ -258,8 +260,8 @@ fn a_changed_byte_is_reported_or_was_in_nothing_that_is_used() {
 }
 
 #[test]
-fn a_file_that_was_cut_off_is_reported_and_left_as_it_is() {
-    let (folder, path) = place();
+fn a_truncated_file_is_reported() {
+    let (folder, path) = temporary_file();
     filled(&path);
     let good = std::fs::read(&path).unwrap();
     let copy = folder.path().join("copy");
@@ -272,7 +274,7 @@ fn a_file_that_was_cut_off_is_reported_and_left_as_it_is() {
     assert_eq!(code(Store::open(&copy)), "LOG_CORRUPT");
 }
 
-/// Changes the file as somebody would who knows its format: every page is sound, and the contents are not.
+/// Changes the contents of the file with its own library, so that every page is valid.
 fn tamper(path: &Path, change: impl FnOnce(&redb::WriteTransaction)) {
     let database = redb::Database::open(path).unwrap();
     let transaction = database.begin_write().unwrap();
@@ -287,7 +289,7 @@ const HEADS: TableDefinition<'_, (&Hash, u64), &[u8]> = TableDefinition::new("he
 const EVIDENCE: TableDefinition<'_, &Hash, (&[u8], &[u8])> = TableDefinition::new("evidence");
 
 #[test]
-fn contents_that_do_not_agree_are_reported_although_the_pages_are_sound() {
+fn inconsistent_contents_are_reported_although_the_pages_are_valid() {
     let id = FakeLog::new(1, 0).id();
     let forged = FakeLog::new(1, 0)
         .sign(&FakeLog::new(1, 0).tree_head(0))
@@ -328,7 +330,7 @@ fn contents_that_do_not_agree_are_reported_although_the_pages_are_sound() {
                 .insert((&id, 9, 9), &[1; 32])
                 .unwrap();
         }),
-        ("a receipt that leads nowhere", &|write| {
+        ("the index of a receipt removed", &|write| {
             let mut numbers = write.open_table(NUMBERS).unwrap();
             let leaf = FakeLog::new(1, 70).leaves[5];
             numbers.remove((&id, &leaf)).unwrap();
@@ -353,16 +355,16 @@ fn contents_that_do_not_agree_are_reported_although_the_pages_are_sound() {
         }),
     ];
     for (what, change) in changes {
-        let (_folder, path) = place();
+        let (_folder, path) = temporary_file();
         filled(&path);
         tamper(&path, change);
         assert_eq!(code(Store::check(&path)), "LOG_CORRUPT", "{what}");
         assert_eq!(
             code(Store::check(&path)),
             "LOG_CORRUPT",
-            "{what}: not mended"
+            "{what}: a check repaired it"
         );
-        // At start the newest head and what it rests on are read; whatever else is damaged is never served as sound.
+        // A start reads the newest head, its document and its subtrees. Other damage never leads to a wrong proof.
         let newest = ["a head exchanged", "a document removed"];
         match Store::open(&path) {
             Err(error) => assert_eq!(error.code(), "LOG_CORRUPT", "{what}"),
@@ -394,7 +396,7 @@ fn contents_that_do_not_agree_are_reported_although_the_pages_are_sound() {
 const YEAR: u64 = 365 * 86_400;
 const BETWEEN: u64 = YEAR / 2_000;
 
-/// A log of one key that signed 2,000 heads over a year. Written in one transaction, as the proxy would have over time.
+/// Writes a log of one key that signed 2,000 heads over a year, in one transaction.
 fn year_old(path: &Path) -> FakeLog {
     let mut log = FakeLog::new(1, 2_000);
     let store = Store::open(path).unwrap();
@@ -415,17 +417,17 @@ fn year_old(path: &Path) -> FakeLog {
                 ..log.tree_head(0)
             };
             let signed = log.sign(&head).head;
-            let place = (&log.id(), head.size);
-            heads.insert(place, signed.as_slice()).unwrap();
+            let key = (&log.id(), head.size);
+            heads.insert(key, signed.as_slice()).unwrap();
         }
     });
     log
 }
 
-/// A year of heads costs a start one verification: 1,999 of the 2,000 heads have broken signatures, and none is read.
+/// 1,999 of the 2,000 heads have invalid signatures, and a start reads none of them.
 #[test]
-fn a_start_verifies_the_newest_head_alone_however_old_the_log_is() {
-    let (_folder, path) = place();
+fn a_start_verifies_only_the_newest_head() {
+    let (_folder, path) = temporary_file();
     let log = year_old(&path);
     let checked = Store::check(&path).unwrap();
     assert_eq!(
@@ -451,8 +453,8 @@ fn a_start_verifies_the_newest_head_alone_however_old_the_log_is() {
 }
 
 #[test]
-fn one_damaged_old_head_is_found_by_a_check_and_keeps_nobody_from_starting() {
-    let (_folder, path) = place();
+fn a_damaged_old_head_is_found_by_a_check_and_does_not_prevent_a_start() {
+    let (_folder, path) = temporary_file();
     let log = year_old(&path);
     tamper(&path, |write| {
         let mut heads = write.open_table(HEADS).unwrap();
@@ -467,32 +469,28 @@ fn one_damaged_old_head_is_found_by_a_check_and_keeps_nobody_from_starting() {
 }
 
 #[test]
-fn old_heads_of_a_log_that_goes_on_are_thinned_by_age_and_everything_is_still_proven() {
-    let (_folder, path) = place();
+fn old_heads_are_thinned_by_age_and_everything_is_still_proven() {
+    let (_folder, path) = temporary_file();
     let log = year_old(&path);
     let store = Store::open(&path).unwrap();
     let now = log.time;
-    let gone = store.thin(now).unwrap();
-    assert_eq!(
-        store.thin(now).unwrap(),
-        0,
-        "a second time there is nothing to do"
-    );
+    let removed = store.thin(now).unwrap();
+    assert_eq!(store.thin(now).unwrap(), 0, "a second run removes nothing");
     let kept: Vec<(u64, u64)> = (1..=2_000)
         .filter_map(|size| store.head(&log.id(), Some(size)).unwrap())
         .map(|head| TreeHead::verify(&head.head).unwrap())
         .map(|head| (head.size, now - head.time))
         .collect();
-    assert_eq!(kept.len() as u64, 2_000 - gone);
+    assert_eq!(kept.len() as u64, 2_000 - removed);
     let aged =
         |ages: std::ops::Range<u64>| kept.iter().filter(|(_, age)| ages.contains(age)).count();
-    // Signed 263 minutes apart: five in the last day, each in an hour of its own before, one a day from 30 days on.
+    // Signed 263 minutes apart: five in the last day, one in each of their hours up to 30 days, then one a day.
     let of_span = |seconds: u64| (seconds / BETWEEN) as usize;
     assert!(aged(0..86_400).abs_diff(of_span(86_400)) <= 2);
     assert!(aged(86_400..30 * 86_400).abs_diff(of_span(29 * 86_400)) <= 2);
     assert!(aged(30 * 86_400..2 * YEAR).abs_diff(335) <= 2);
     assert_eq!(kept.last(), Some(&(2_000, 0)));
-    // Who kept a head that is thinned here can still be led on to any later size.
+    // A reader that kept a thinned head still gets proofs of consistency with any later size.
     for (from, to) in [(17, 2_000), (18, 1_999), (1_234, 1_235)] {
         let proof = store
             .consistency(&log.id(), from, Some(to))
@@ -503,12 +501,12 @@ fn old_heads_of_a_log_that_goes_on_are_thinned_by_age_and_everything_is_still_pr
     }
     drop(store);
     let checked = Store::check(&path).unwrap();
-    assert_eq!((checked.leaves, checked.heads), (2_000, 2_000 - gone));
+    assert_eq!((checked.leaves, checked.heads), (2_000, 2_000 - removed));
 }
 
 #[test]
-fn of_many_heads_of_an_hour_the_newest_stays_and_of_a_recent_day_all() {
-    let (_folder, path) = place();
+fn the_newest_head_of_an_hour_and_all_of_the_last_day_are_kept() {
+    let (_folder, path) = temporary_file();
     let log = FakeLog::new(1, 40);
     let store = Store::open(&path).unwrap();
     for size in 0..40 {
@@ -516,5 +514,5 @@ fn of_many_heads_of_an_hour_the_newest_stays_and_of_a_recent_day_all() {
     }
     assert_eq!(store.thin(log.time + 86_399).unwrap(), 0);
     assert_eq!(store.thin(log.time + 86_400).unwrap(), 39);
-    holds(&store, &log, &[40]);
+    assert_holds(&store, &log, &[40]);
 }

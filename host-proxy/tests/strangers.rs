@@ -1,4 +1,4 @@
-//! docs/THREATS.md lists what strangers learn, of each endpoint and each header: none of either server's is missing there.
+//! docs/THREATS.md lists what strangers learn from each endpoint and header field. This checks that the list has all of both servers.
 #![allow(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
@@ -6,15 +6,17 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use axum::Router;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
-use std::collections::BTreeSet;
-use std::path::Path;
+
 use support::{FakeEnclave, Running};
 
-/// The section of that name.
+/// Returns the section "What strangers learn".
 fn section() -> String {
     let threats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/THREATS.md");
     let threats = std::fs::read_to_string(threats).unwrap();
@@ -22,7 +24,7 @@ fn section() -> String {
     section.split("\n## ").next().unwrap().to_owned()
 }
 
-/// Patterns of the routes in the sources below `folder`, tests left out.
+/// Collects the patterns of routes in the sources below `folder`, without tests.
 fn routes(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -57,8 +59,8 @@ fn every_route_of_both_servers_is_listed() {
     assert!(missing.is_empty(), "missing in THREATS.md: {missing:?}");
 }
 
-/// The headers that the relay passes on, and others.
-const TOLD: [(&str, &str); 5] = [
+/// Header fields of the enclave's answers: some that pass, and some that do not.
+const ANSWER_FIELDS: [(&str, &str); 5] = [
     ("clearseal-enclave", "aaaaaaaaaaaaaaaa"),
     ("retry-after", "1"),
     ("cache-control", "no-store"),
@@ -71,8 +73,8 @@ async fn every_header_of_an_answer_is_listed() {
     let fake = FakeEnclave::start(
         Router::new()
             .route("/readyz", get("ready"))
-            .route("/v1/attestation", get(async || (TOLD, "evidence")))
-            .route("/v1/gateway", post(async || (TOLD, "sealed"))),
+            .route("/v1/attestation", get(async || (ANSWER_FIELDS, "evidence")))
+            .route("/v1/gateway", post(async || (ANSWER_FIELDS, "sealed"))),
     );
     let web = tempfile::TempDir::new().unwrap();
     std::fs::write(web.path().join("index.html"), "page").unwrap();

@@ -1,4 +1,4 @@
-//! The page as files.
+//! The page's files.
 #![allow(
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
@@ -6,12 +6,14 @@
 
 mod support;
 
+use std::fs;
+
 use bytes::Bytes;
 use host_proxy::CONTENT_SECURITY_POLICY;
 use http::{Method, StatusCode};
-use std::fs;
-use support::{FakeEnclave, Running};
 use tempfile::TempDir;
+
+use support::{FakeEnclave, Running};
 
 fn site() -> TempDir {
     let folder = TempDir::new().unwrap();
@@ -57,7 +59,7 @@ async fn files_come_with_their_type_and_their_lifetime() {
 }
 
 #[tokio::test]
-async fn a_compressed_copy_is_sent_to_who_takes_it() {
+async fn a_compressed_copy_is_sent_where_it_is_accepted() {
     let folder = site();
     let proxy = serve(&folder).await;
     let path = "/assets/app-1a2b.js";
@@ -123,7 +125,7 @@ async fn no_path_leaves_the_folder() {
         "/%00/../secret.txt",
         "/./.././secret.txt",
     ] {
-        // As raw bytes: a client library would tidy the path.
+        // As raw bytes: a client library would normalize the path.
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
         let answer = proxy.raw(request.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 4"), "{path}: {answer}");
@@ -132,7 +134,7 @@ async fn no_path_leaves_the_folder() {
 }
 
 #[tokio::test]
-async fn every_answer_is_locked_down() {
+async fn every_answer_has_the_security_headers() {
     let folder = site();
     let proxy = serve(&folder).await;
     for path in [

@@ -1,15 +1,15 @@
-//! Which addresses of revocation lists are asked.
+//! Finds addresses of revocation lists, and decides which are fetched.
 
 use http::Uri;
 use http::uri::Authority;
 
 /// Where AWS's root publishes the list of regional certificates.
 const AWS_ROOT: &str = "aws-nitro-enclaves-crl.s3.amazonaws.com";
-/// Longest address; AWS's have 120 characters at most.
+/// Longest address, in bytes; AWS's have at most 120.
 const MAX_LENGTH: usize = 127;
 
-/// AWS's hosts, and those that the operator names. Certificates are an enclave's word: without this list they would choose
-/// whom the host asks.
+/// Hosts that may be asked: AWS's, and those that the operator names. Without this list, the unverified certificates of an enclave
+/// would choose the servers that the host contacts.
 pub(super) struct Allowed(Vec<String>);
 
 impl Allowed {
@@ -18,20 +18,20 @@ impl Allowed {
         Self(hosts.iter().map(|host| host.to_ascii_lowercase()).collect())
     }
 
-    /// Plain `http://HOST/PATH` of an allowed host, without credentials and query.
+    /// Whether the address is `http://HOST/PATH` of an allowed host, without credentials and query.
     pub(super) fn allows(&self, uri: &Uri) -> bool {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
         let path = uri.path();
-        let named = uri.authority().map(Authority::as_str).unwrap_or_default();
+        let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
         uri.scheme_str() == Some("http")
             && uri.query().is_none()
             && path.len() > 1
-            && path.bytes().all(plain)
-            && (is_aws(named) || self.0.iter().any(|host| host == named))
+            && path.bytes().all(is_allowed)
+            && (is_aws(authority) || self.0.iter().any(|host| host == authority))
     }
 
-    /// Addresses in the certificates of evidence. Nothing of it is parsed: an address is a uniformResourceIdentifier (RFC 5280
-    /// §4.2.1.6), which is `86`, a length and `http://…`.
+    /// Finds allowed addresses in the certificates of evidence, without parsing it: an address is a uniformResourceIdentifier (RFC
+    /// 5280 §4.2.1.6), which is `86`, a length and `http://…`.
     pub(super) fn find(&self, evidence: &[u8]) -> Vec<String> {
         const SCHEME: &[u8] = b"http://";
         let mut found = Vec::new();
@@ -60,9 +60,10 @@ fn is_aws(host: &str) -> bool {
         let (region, rest) = host
             .strip_prefix("crl-")?
             .split_once("-aws-nitro-enclaves.s3.")?;
-        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_region =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         let same = rest.strip_suffix(".amazonaws.com") == Some(region);
-        Some(same && !region.is_empty() && region.bytes().all(plain))
+        Some(same && !region.is_empty() && region.bytes().all(is_region))
     };
     host == AWS_ROOT || regional() == Some(true)
 }
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_lists_of_aws_and_of_named_hosts_are_asked_for() {
+    fn only_lists_of_aws_and_of_allowed_hosts_are_fetched() {
         let allowed = Allowed::new(&["127.0.0.1:9".to_owned()]);
         let allows = |uri: &str| uri.parse().is_ok_and(|uri| allowed.allows(&uri));
         for good in [

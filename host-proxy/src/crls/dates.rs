@@ -1,6 +1,6 @@
-//! When a revocation list ends: the only thing that a host has to know of one.
+//! Reads the expiry of a revocation list, the only part of it that a host needs.
 
-/// nextUpdate (RFC 5280 §5.1.2.5), Unix seconds; nothing where `list` is not one list in DER with such a date.
+/// Reads nextUpdate (RFC 5280 §5.1.2.5), Unix seconds; `None` where `list` is not exactly one list in DER with such a date.
 pub(super) fn next_update(list: &[u8]) -> Option<u64> {
     let (outer, []) = content(list, 0x30)? else {
         return None;
@@ -14,7 +14,7 @@ pub(super) fn next_update(list: &[u8]) -> Option<u64> {
     time(rest).map(|(next_update, _)| next_update)
 }
 
-/// Content of a value with this tag, and what follows it (X.690 §8.1, §10.1).
+/// Splits a value with this tag into its content and the bytes after it (X.690 §8.1, §10.1).
 fn content(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (length, rest) = match bytes {
         [found, length @ 0..=0x7f, rest @ ..] if *found == tag => (usize::from(*length), rest),
@@ -30,7 +30,7 @@ fn content(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`, Unix seconds.
+/// Reads a UTCTime or GeneralizedTime, `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`, as Unix seconds.
 fn time(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (text, rest, century) = match content(bytes, 0x17) {
         Some((text, rest)) => (text, rest, true),
@@ -44,7 +44,7 @@ fn time(bytes: &[u8]) -> Option<(u64, &[u8])> {
         let digits = digits.get(from..to)?.iter();
         Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
     };
-    // §4.1.2.5.1: 50 to 99 are of the twentieth century, and no list of an enclave is.
+    // §4.1.2.5.1: 50 to 99 mean the twentieth century, from which an enclave has no list.
     let (year, at) = match century {
         true => (2000 + number(0, 2).filter(|year| *year < 50)?, 2),
         false => (number(0, 4)?, 4),
@@ -55,7 +55,7 @@ fn time(bytes: &[u8]) -> Option<(u64, &[u8])> {
     Some((days * 86_400 + hour? * 3_600 + minute? * 60 + second?, rest))
 }
 
-/// Days from 1970-01-01 to this one, by counting those of March to February.
+/// Counts the days from 1970-01-01 to this date. Years begin in March, so that the leap day is their last.
 fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_follow_the_calendar() {
         let of = |text: &[u8]| time(&[&[0x17, 13], text].concat()).map(|(seconds, _)| seconds);
         assert_eq!(of(b"000229000000Z"), Some(951_782_400));
         assert_eq!(of(b"270115080000Z"), Some(1_800_000_000));

@@ -1,6 +1,5 @@
-//! AWS KMS, with the credentials that AWS's own tools find: the environment's, or those of the instance's role.
+//! AWS KMS, with the credentials of the environment or the instance's role, as for AWS's tools.
 
-use super::{Answering, Decrypt, KeyService, KmsAnswer, Unavailable};
 use aws_config::retry::RetryConfig;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_kms::Client;
@@ -14,11 +13,13 @@ use base64ct::{Base64, Encoding};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use super::{Attempt, Decrypt, KeyService, KmsAnswer, Unavailable};
+
 /// KMS in one region.
 pub(crate) struct Aws(Client);
 
 impl Aws {
-    /// One attempt a call: the endpoint tries again, by its own rules.
+    /// Makes one attempt for each call: the endpoint decides whether to retry.
     pub(crate) async fn in_region(region: &str) -> Self {
         let tls = Provider::Rustls(CryptoMode::Ring);
         let config = aws_config::defaults(BehaviorVersion::latest())
@@ -70,7 +71,7 @@ impl Aws {
             Err(error) => {
                 let status = error.raw_response().map(|raw| raw.status().as_u16());
                 let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-                // Without a name it is no answer of KMS: no route, no credentials.
+                // An error without a code is not an answer of KMS: there is no route, or no credentials.
                 let (Some(status), Some(name)) = (status, error.code()) else {
                     return Err(Unavailable(DisplayErrorContext(&error).to_string()));
                 };
@@ -84,14 +85,14 @@ impl Aws {
 }
 
 impl KeyService for Aws {
-    fn decrypt<'a>(&'a self, request: &'a Decrypt) -> Answering<'a> {
+    fn decrypt<'a>(&'a self, request: &'a Decrypt) -> Attempt<'a> {
         Box::pin(self.ask(request))
     }
 }
 
 fn blob(text: &str) -> Result<Blob, Unavailable> {
     let bytes = Base64::decode_vec(text);
-    let bytes = bytes.map_err(|_| Unavailable("the request holds no base64".to_owned()))?;
+    let bytes = bytes.map_err(|_| Unavailable("the request does not hold base64".to_owned()))?;
     Ok(Blob::new(bytes))
 }
 

@@ -1,6 +1,7 @@
-//! A simulated KMS: KMS's wire form without signatures, on a loopback address.
+//! A client of the simulated KMS: KMS's wire format without signatures, on a loopback address.
 
-use super::{Answering, Decrypt, KeyService, KmsAnswer, MAX_ANSWER, Unavailable};
+use std::net::IpAddr;
+
 use anyhow::{Context as _, ensure};
 use axum::body::Body;
 use http::{Request, Uri, header};
@@ -8,21 +9,22 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use std::net::IpAddr;
 
-/// `kms-simulator serve`.
+use super::{Attempt, Decrypt, KeyService, KmsAnswer, MAX_ANSWER, Unavailable};
+
+/// The address of `kms-simulator serve`.
 pub(crate) struct Endpoint {
     uri: Uri,
     client: Client<HttpConnector, Body>,
 }
 
 impl Endpoint {
-    /// Takes `http://127.0.0.1:PORT`, and says loudly that it is no KMS.
+    /// Opens `http://127.0.0.1:PORT`, and logs a warning that it is not KMS.
     ///
     /// # Errors
-    /// Where it is another address.
+    /// Where the URL has another scheme, or its host is not a loopback address.
     pub(crate) fn simulated(uri: &str) -> anyhow::Result<Self> {
-        let uri: Uri = uri.parse().context("--simulate-kms is no URL")?;
+        let uri: Uri = uri.parse().context("--simulate-kms is not a URL")?;
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let loopback = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         ensure!(
@@ -31,7 +33,7 @@ impl Endpoint {
         );
         tracing::warn!(
             code = "KMS_SIMULATED",
-            "KMS is simulated: whoever runs the simulation has the key, and it proves nothing"
+            "KMS is simulated: anyone who runs the simulation has the key, and it proves nothing"
         );
         Ok(Self {
             uri,
@@ -41,7 +43,7 @@ impl Endpoint {
 }
 
 impl KeyService for Endpoint {
-    fn decrypt<'a>(&'a self, request: &'a Decrypt) -> Answering<'a> {
+    fn decrypt<'a>(&'a self, request: &'a Decrypt) -> Attempt<'a> {
         Box::pin(async move {
             let failed = |error: &dyn std::fmt::Display| Unavailable(error.to_string());
             let body = serde_json::to_string(request).map_err(|error| failed(&error))?;
@@ -61,9 +63,9 @@ impl KeyService for Endpoint {
                 .await
                 .map_err(|error| failed(&error))?
                 .to_bytes();
-            // An error of serde quotes what it read.
+            // The error is dropped: serde quotes the answer in it.
             let body = serde_json::from_slice(&body)
-                .map_err(|_| Unavailable("the answer is no JSON".to_owned()))?;
+                .map_err(|_| Unavailable("the answer is not JSON".to_owned()))?;
             Ok(KmsAnswer { status, body })
         })
     }

@@ -1,13 +1,15 @@
-//! The endpoint, over services that answer, stall and misbehave.
+//! The endpoint over services that answer, fail and misbehave.
 
-use super::*;
+use std::sync::Mutex;
+
 use http::Request;
 use http_body_util::BodyExt as _;
 use serde_json::json;
-use std::sync::Mutex;
 use tower::ServiceExt as _;
 
-/// Answers in turn; then no more.
+use super::*;
+
+/// Gives these answers in turn; `None` is a failure. Counts its calls.
 struct Scripted(Mutex<Vec<Option<(u16, Value)>>>, Mutex<usize>);
 
 impl Scripted {
@@ -15,13 +17,13 @@ impl Scripted {
         Arc::new(Self(Mutex::new(answers), Mutex::new(0)))
     }
 
-    fn asked(&self) -> usize {
+    fn calls(&self) -> usize {
         *self.1.lock().unwrap()
     }
 }
 
 impl KeyService for Scripted {
-    fn decrypt<'a>(&'a self, _: &'a Decrypt) -> Answering<'a> {
+    fn decrypt<'a>(&'a self, _: &'a Decrypt) -> Attempt<'a> {
         *self.1.lock().unwrap() += 1;
         let next = self.0.lock().unwrap().remove(0);
         Box::pin(async move {
@@ -52,7 +54,7 @@ async fn ask_with(service: Option<Arc<dyn KeyService>>, body: String) -> (u16, V
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_passed_on_as_it_came() {
+async fn an_answer_is_passed_on_unchanged() {
     for (status, body) in [
         (
             200,
@@ -68,12 +70,12 @@ async fn an_answer_is_passed_on_as_it_came() {
             ask_with(Some(service.clone()), request().to_string()).await,
             (status, body)
         );
-        assert_eq!(service.asked(), 1);
+        assert_eq!(service.calls(), 1);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kms_own_fault_is_tried_three_times_at_most() {
+async fn an_error_of_kms_is_tried_three_times_at_most() {
     let good = json!({ "KeyId": "arn", "CiphertextForRecipient": "AAAA" });
     let throttled = Some((400, json!({ "__type": "ThrottlingException" })));
     let broken = Some((500, json!({ "__type": "KMSInternalException" })));
@@ -82,7 +84,7 @@ async fn what_is_kms_own_fault_is_tried_three_times_at_most() {
         ask_with(Some(service.clone()), request().to_string()).await,
         (200, good)
     );
-    assert_eq!(service.asked(), 3);
+    assert_eq!(service.calls(), 3);
     let service = Scripted::new(vec![broken.clone(), broken.clone(), broken]);
     assert_eq!(
         ask_with(Some(service.clone()), request().to_string())
@@ -103,15 +105,15 @@ async fn a_request_without_a_recipient_is_never_sent() {
         request.as_object_mut().unwrap().remove(name);
         request.to_string()
     };
-    let mut more = request();
-    more["DryRun"] = true.into();
-    let mut nobody = request();
-    nobody["Recipient"] = Value::Null;
+    let mut extra_member = request();
+    extra_member["DryRun"] = true.into();
+    let mut null_recipient = request();
+    null_recipient["Recipient"] = Value::Null;
     for body in [
         without("Recipient"),
         without("KeyId"),
-        more.to_string(),
-        nobody.to_string(),
+        extra_member.to_string(),
+        null_recipient.to_string(),
         String::new(),
     ] {
         let service = Scripted::new(Vec::new());
@@ -120,7 +122,7 @@ async fn a_request_without_a_recipient_is_never_sent() {
             (status, &answer["__type"]),
             (400, &json!("ValidationException"))
         );
-        assert_eq!(service.asked(), 0);
+        assert_eq!(service.calls(), 0);
     }
     let (status, _) = ask_with(Some(Scripted::new(Vec::new())), " ".repeat(MAX_REQUEST + 1)).await;
     assert_eq!(status, 413);
@@ -141,7 +143,7 @@ async fn a_plaintext_is_not_passed_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_kms_the_flag_is_named() {
+async fn without_a_kms_the_refusal_is_not_configured() {
     let (status, body) = ask_with(None, request().to_string()).await;
     assert_eq!(
         (status, &body["__type"]),
@@ -150,7 +152,7 @@ async fn without_a_kms_the_flag_is_named() {
 }
 
 #[test]
-fn a_simulation_is_on_this_machine_alone() {
+fn a_simulation_has_a_loopback_address() {
     for bad in [
         "",
         "https://127.0.0.1:1",

@@ -1,4 +1,4 @@
-//! The file, checked as a whole: every tree is made again from its leaves, and compared with every head.
+//! Checks a whole file: rebuilds every tree from its leaves, and compares it with every head.
 
 use merkle::Hash;
 use merkle::head::TreeHead;
@@ -8,7 +8,7 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata}
 use super::LogError;
 use super::file::{EVIDENCE, HEADS, LEAVES, Leaf, NODES, NUMBERS};
 
-/// The tables as they are read at start.
+/// The tables, open for reading.
 struct Tables {
     leaves: ReadOnlyTable<Leaf, &'static Hash>,
     numbers: ReadOnlyTable<(&'static Hash, &'static Hash), u64>,
@@ -17,18 +17,18 @@ struct Tables {
     evidence: ReadOnlyTable<&'static Hash, (&'static [u8], &'static [u8])>,
 }
 
-/// What a check went through.
+/// Numbers of checked items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Logs, one for each key.
     pub logs: u64,
-    /// Receipts in them, and their keys.
+    /// Receipts, and one leaf for each key.
     pub leaves: u64,
     /// Signed heads, each of them verified.
     pub heads: u64,
 }
 
-/// Makes every tree again from its leaves, and compares it with what is stored of it.
+/// Rebuilds every tree from its leaves, and compares it with its stored nodes and heads.
 pub(super) fn rebuild(transaction: &ReadTransaction) -> Result<Checked, LogError> {
     let tables = Tables {
         leaves: transaction.open_table(LEAVES)?,
@@ -40,7 +40,7 @@ pub(super) fn rebuild(transaction: &ReadTransaction) -> Result<Checked, LogError
     for entry in tables.evidence.iter()? {
         let (name, value) = entry?;
         if receipt_hash(value.value().0) != *name.value() {
-            return Err(corrupt("a document under another name"));
+            return Err(corrupt("a document is stored under another name"));
         }
     }
     let mut logs = Vec::new();
@@ -52,15 +52,15 @@ pub(super) fn rebuild(transaction: &ReadTransaction) -> Result<Checked, LogError
     }
     let (mut leaves, mut nodes) = (0, 0);
     for log in &logs {
-        let (size, inner) = rebuild_one(&tables, log)?;
-        leaves += size;
-        nodes += inner;
+        let rebuilt = rebuild_one(&tables, log)?;
+        leaves += rebuilt.leaves;
+        nodes += rebuilt.inner_nodes;
     }
     if leaves != tables.leaves.len()? || nodes != tables.nodes.len()? {
-        return Err(corrupt("leaves or nodes that no signed head covers"));
+        return Err(corrupt("no signed head covers some leaves or nodes"));
     }
     if tables.numbers.len()? > leaves {
-        return Err(corrupt("receipts that are no leaves"));
+        return Err(corrupt("some receipts are not leaves"));
     }
     Ok(Checked {
         logs: logs.len() as u64,
@@ -69,11 +69,16 @@ pub(super) fn rebuild(transaction: &ReadTransaction) -> Result<Checked, LogError
     })
 }
 
-/// How many leaves and inner nodes one log has.
-fn rebuild_one(tables: &Tables, log: &Hash) -> Result<(u64, u64), LogError> {
+/// Numbers of one rebuilt tree.
+struct Rebuilt {
+    leaves: u64,
+    inner_nodes: u64,
+}
+
+fn rebuild_one(tables: &Tables, log: &Hash) -> Result<Rebuilt, LogError> {
     let mut frontier = Frontier::new();
     let mut leaves = tables.leaves.range((log, 0)..=(log, u64::MAX))?;
-    let mut inner = 0;
+    let mut inner_nodes = 0;
     for entry in tables.heads.range((log, 0)..=(log, u64::MAX))? {
         let (key, bytes) = entry?;
         let size = key.value().1;
@@ -86,7 +91,7 @@ fn rebuild_one(tables: &Tables, log: &Hash) -> Result<(u64, u64), LogError> {
             }
             let number = tables.numbers.get((log, data.value()))?;
             if number.is_none_or(|number| number.value() > frontier.size()) {
-                return Err(corrupt("a leaf that its receipt does not lead to"));
+                return Err(corrupt("the index of a receipt is not that of its leaf"));
             }
             let mut completed = Vec::new();
             frontier.append(data.value(), |position, hash| {
@@ -95,21 +100,24 @@ fn rebuild_one(tables: &Tables, log: &Hash) -> Result<(u64, u64), LogError> {
             for (Position { level, index }, hash) in completed.into_iter().skip(1) {
                 let node = tables.nodes.get((log, level, index))?;
                 if node.is_none_or(|node| *node.value() != hash) {
-                    return Err(corrupt("a node that its leaves do not give"));
+                    return Err(corrupt("a node is not the hash of its leaves"));
                 }
-                inner += 1;
+                inner_nodes += 1;
             }
         }
-        let head =
-            TreeHead::verify(bytes.value()).map_err(|_| corrupt("a stored head is not signed"))?;
+        let head = TreeHead::verify(bytes.value())
+            .map_err(|_| corrupt("a stored head has no valid signature"))?;
         if head.log != *log || head.size != size || head.root != frontier.root() {
-            return Err(corrupt("the leaves do not give a signed root"));
+            return Err(corrupt("the root of the leaves is not the signed one"));
         }
         if tables.evidence.get(&head.document)?.is_none() {
-            return Err(corrupt("a head without its document"));
+            return Err(corrupt("the document of a head is missing"));
         }
     }
-    Ok((frontier.size(), inner))
+    Ok(Rebuilt {
+        leaves: frontier.size(),
+        inner_nodes,
+    })
 }
 
 fn corrupt(what: &str) -> LogError {

@@ -1,31 +1,31 @@
-//! Why the log cannot be kept, or a part of it not taken.
+//! Failures to store or pull the log.
 
 use merkle::head::HeadError;
 
-/// A failure of the log. Every code is stable, and is what metrics and log lines say.
+/// A failure of the log. Codes are stable, and are the values in metrics and log lines.
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The file does not agree with itself. It is left as it is, for it may be the only evidence of what happened.
-    #[error("the log file does not agree with itself ({0})")]
+    /// The file is inconsistent. It is left unchanged, because it may be the only evidence of what happened.
+    #[error("the log file is inconsistent ({0})")]
     #[coded(
         "LOG_CORRUPT",
-        remedy = "Keep a copy of it, then restore a backup or begin a new one with --receipt-log."
+        remedy = "Keep a copy of it, then restore a backup or start a new file with --receipt-log."
     )]
     Corrupt(String),
     /// Another process has the file.
     #[error("another process has the log file open")]
     #[coded("LOG_IN_USE", remedy = "Stop it, or choose another --receipt-log.")]
     InUse,
-    /// The disk, or the right to write to it.
+    /// The disk failed, is full, or may not be written.
     #[error("the log file cannot be read or written ({0})")]
     #[coded("LOG_UNAVAILABLE", remedy = "Check --receipt-log and the disk.")]
     Unavailable(String),
-    /// The enclave's head is no head, or no head of the log that was asked for.
+    /// The enclave's head is malformed, or its signature is invalid.
     #[error(transparent)]
     #[coded(transparent)]
     Head(#[from] HeadError),
-    /// A head of another log than the one that was asked for.
+    /// The head is of another log than the requested one.
     #[error("the enclave answered with the head of another log")]
     #[coded(
         "HEAD_OTHER_LOG",
@@ -34,7 +34,7 @@ pub enum LogError {
     OtherLog,
     /// Fewer leaves than were stored before.
     #[error("the enclave signed a head of {size} leaves after one of {stored}")]
-    #[coded("LOG_ROLLED_BACK", remedy = "Keep both heads: history was taken back.")]
+    #[coded("LOG_ROLLED_BACK", remedy = "Keep both heads: leaves were removed.")]
     RolledBack {
         /// Size of the refused head.
         size: u64,
@@ -42,14 +42,14 @@ pub enum LogError {
         stored: u64,
     },
     /// The leaves, appended to those that are stored, do not give the signed root.
-    #[error("the signed root of {size} leaves is not that of the stored leaves and the new ones")]
+    #[error("the signed root of {size} leaves is not the root of the stored and the new leaves")]
     #[coded("LOG_FORKED", remedy = "Keep both heads: their histories differ.")]
     Forked {
         /// Size of the refused head.
         size: u64,
     },
     /// The document that came with the head is not the one that the head names.
-    #[error("the document beside the head is not the one that the head names")]
+    #[error("the document sent with the head is not the one that the head names")]
     #[coded(
         "HEAD_EVIDENCE_MISMATCH",
         remedy = "Check what answers at the --enclave address; keep the refused head."
@@ -59,24 +59,24 @@ pub enum LogError {
     #[error("the enclave no longer has the leaves from {from} on")]
     #[coded(
         "LOG_INCOMPLETE",
-        remedy = "Nothing needs to be done: the log stays as it is, with a gap that cannot be filled."
+        remedy = "No action is needed: the log keeps its stored leaves, and the gap cannot be filled."
     )]
     Incomplete {
         /// First leaf that is missing.
         from: u64,
     },
-    /// The enclave does not answer as it should.
+    /// The enclave's answer is not the expected one.
     #[error("the enclave's log could not be read ({0})")]
     #[coded(
         "LOG_PULL_FAILED",
-        remedy = "Wait: it is tried again. If it stays, check the enclave."
+        remedy = "Wait: the proxy retries. If this lasts, check the enclave."
     )]
     Pull(&'static str),
 }
 
 impl LogError {
-    /// Whether it shows that the enclave, or whatever answers in its place, is not honest: then the refused head is kept
-    /// in the log lines, signed as it is.
+    /// Whether the error shows that the enclave, or a server in its place, is dishonest. Then the refused head is written to the log
+    /// with its signature.
     pub fn is_misbehaviour(&self) -> bool {
         matches!(
             self,
@@ -94,7 +94,7 @@ impl From<redb::Error> for LogError {
         use redb::Error;
         match error {
             Error::DatabaseAlreadyOpen | Error::LockProtocolMismatch => Self::InUse,
-            // Not what a file of this library begins with, or shorter than it says.
+            // The file does not start like one of this library, or is shorter than it states.
             Error::Io(error)
                 if matches!(
                     error.kind(),
@@ -105,13 +105,13 @@ impl From<redb::Error> for LogError {
             }
             Error::Io(error) => Self::Unavailable(error.to_string()),
             Error::PreviousIo => Self::Unavailable("an earlier write failed".to_owned()),
-            // What is left says that the file is not what this program wrote.
+            // The remaining errors mean that this program did not write the file's contents.
             other => Self::Corrupt(other.to_string()),
         }
     }
 }
 
-macro_rules! through {
+macro_rules! convert_through_redb_error {
     ($($kind:ident),*) => { $(
         impl From<redb::$kind> for LogError {
             fn from(error: redb::$kind) -> Self {
@@ -120,7 +120,7 @@ macro_rules! through {
         }
     )* };
 }
-through!(
+convert_through_redb_error!(
     DatabaseError,
     StorageError,
     TableError,

@@ -1,4 +1,4 @@
-//! The file: leaves, inner nodes of complete subtrees, signed heads, and the evidence for the keys that signed them.
+//! The file's tables: leaves, inner nodes of complete subtrees, signed heads, and the evidence for the keys that signed them.
 
 use std::path::Path;
 
@@ -11,9 +11,9 @@ use super::LogError;
 
 pub(super) type Leaf = (&'static Hash, u64);
 
-/// Log and number of the leaf → its data.
+/// Log and index → data of a leaf.
 pub(super) const LEAVES: TableDefinition<'_, Leaf, &'static Hash> = TableDefinition::new("leaves");
-/// Log and data of a leaf → its number.
+/// Log and data of a leaf → its first index.
 pub(super) const NUMBERS: TableDefinition<'_, (&'static Hash, &'static Hash), u64> =
     TableDefinition::new("numbers");
 /// Log, level (1 or above) and index → hash of a complete subtree.
@@ -25,7 +25,7 @@ pub(super) const HEADS: TableDefinition<'_, Leaf, &'static [u8]> = TableDefiniti
 pub(super) const EVIDENCE: TableDefinition<'_, &'static Hash, (&'static [u8], &'static [u8])> =
     TableDefinition::new("evidence");
 
-/// Bytes of the file that are kept in memory. The library's own limit is 1 GiB, which a log would fill as it grows.
+/// Bytes of the file that are cached in memory. The library's default is 1 GiB, which a growing log would fill.
 const CACHE: usize = 16 << 20;
 
 pub(super) fn builder() -> Builder {
@@ -34,16 +34,16 @@ pub(super) fn builder() -> Builder {
     builder
 }
 
-/// Every write goes through here, for the last one before a crash decides how the file is repaired.
+/// Begins a write. Every write goes through here, because the last one before a crash decides how the file is repaired.
 pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, LogError> {
     let mut transaction = database.begin_write()?;
-    // The library would otherwise read the whole file to find what is free in it.
+    // Otherwise the library reads the whole file to find its free pages.
     transaction.set_quick_repair(true);
     Ok(transaction)
 }
 
-/// A new file, with its tables.
-pub(super) fn begin(path: &Path) -> Result<(), LogError> {
+/// Creates a file with its tables.
+pub(super) fn create(path: &Path) -> Result<(), LogError> {
     let database = builder().create(path)?;
     let transaction = begin_write(&database)?;
     transaction.open_table(LEAVES)?;
@@ -55,14 +55,14 @@ pub(super) fn begin(path: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Nodes of one log, read in one transaction.
-pub(super) struct Reading<'a> {
+/// Reads nodes of one log in one transaction.
+pub(super) struct NodeReader<'a> {
     log: &'a Hash,
     leaves: ReadOnlyTable<Leaf, &'static Hash>,
     nodes: ReadOnlyTable<(&'static Hash, u8, u64), &'static Hash>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> NodeReader<'a> {
     pub(super) fn new(transaction: &ReadTransaction, log: &'a Hash) -> Result<Self, LogError> {
         Ok(Self {
             log,
@@ -72,7 +72,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-impl Nodes for Reading<'_> {
+impl Nodes for NodeReader<'_> {
     type Error = LogError;
 
     fn node(&self, Position { level, index }: Position) -> Result<Hash, LogError> {

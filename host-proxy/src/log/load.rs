@@ -1,5 +1,5 @@
-//! What is read of the file at start, and of one log when it is first used: its newest head, and the roots of its complete
-//! subtrees. A few look-ups a log, however many receipts and heads there are; `host-proxy log check` reads the rest.
+//! Reads the newest head of each log at start, and the roots of a log's complete subtrees when it is first used. This takes a few
+//! look-ups for each log, however many receipts and heads it has; `host-proxy log check` reads the rest.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,21 +11,23 @@ use merkle::tree::Frontier;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
 
 use super::LogError;
-use super::file::{EVIDENCE, HEADS, Leaf, Reading};
+use super::file::{EVIDENCE, HEADS, Leaf, NodeReader};
 
-/// A log as the open file knows it.
-pub(super) struct Known {
-    /// The newest head; verified where `tree` is there.
+/// The state of a log in the open file.
+pub(super) struct LogState {
+    /// The newest head; verified where `tree` is `Some`.
     pub(super) head: TreeHead,
     pub(super) tree: Option<Arc<Frontier>>,
-    /// The head that strangers are shown. What is on disk at start is published then.
+    /// The head that readers are shown. A head that is on disk at start is published.
     pub(super) published: Option<TreeHead>,
 }
 
 /// Finds every log, and verifies the one that was signed last.
-pub(super) fn logs(transaction: &ReadTransaction) -> Result<HashMap<Hash, Known>, LogError> {
+pub(super) fn load_logs(
+    transaction: &ReadTransaction,
+) -> Result<HashMap<Hash, LogState>, LogError> {
     let heads = transaction.open_table(HEADS)?;
-    let mut known = HashMap::new();
+    let mut logs = HashMap::new();
     let mut after: Option<Hash> = None;
     // One look-up leads to the first head of the next log, one more to its newest.
     while let Some(log) = next_log(&heads, after.as_ref())? {
@@ -35,43 +37,44 @@ pub(super) fn logs(transaction: &ReadTransaction) -> Result<HashMap<Hash, Known>
         if head.log != log || head.size != size {
             return Err(corrupt(MISPLACED));
         }
-        let entry = Known {
+        let entry = LogState {
             head,
             tree: None,
             published: Some(head),
         };
-        known.insert(log, entry);
+        logs.insert(log, entry);
         after = Some(log);
     }
-    let latest = known
+    let latest = logs
         .iter()
-        .max_by_key(|(_, known)| known.head.time)
+        .max_by_key(|(_, state)| state.head.time)
         .map(|(log, _)| *log);
     if let Some(log) = latest
-        && let Some(known) = known.get_mut(&log)
+        && let Some(state) = logs.get_mut(&log)
     {
-        known.tree = Some(Arc::new(tree(transaction, &log)?));
+        state.tree = Some(Arc::new(load_tree(transaction, &log)?));
     }
-    Ok(known)
+    Ok(logs)
 }
 
-/// One log's tree, as its newest head and its subtrees give it. Verifies one signature.
-pub(super) fn tree(transaction: &ReadTransaction, log: &Hash) -> Result<Frontier, LogError> {
+/// Restores one log's tree from its newest head and its subtrees. Verifies one signature.
+pub(super) fn load_tree(transaction: &ReadTransaction, log: &Hash) -> Result<Frontier, LogError> {
     let heads = transaction.open_table(HEADS)?;
     let (size, bytes) = newest(&heads, log)?;
-    let head = TreeHead::verify(&bytes).map_err(|_| corrupt("a stored head is not signed"))?;
-    // An older head is signed as well: in the newest one's place it would roll the log back.
+    let head =
+        TreeHead::verify(&bytes).map_err(|_| corrupt("a stored head has no valid signature"))?;
+    // An older head is signed too: in the newest one's place it would roll the log back.
     if head.log != *log || head.size != size {
         return Err(corrupt(MISPLACED));
     }
-    let reading = Reading::new(transaction, log)?;
-    let frontier = Frontier::restore(head.size, |position| reading.node(position))?;
+    let nodes = NodeReader::new(transaction, log)?;
+    let frontier = Frontier::restore(head.size, |position| nodes.node(position))?;
     if frontier.root() != head.root {
-        return Err(corrupt("the leaves do not give a signed root"));
+        return Err(corrupt("the root of the leaves is not the signed one"));
     }
     let evidence = transaction.open_table(EVIDENCE)?;
     if evidence.get(&head.document)?.is_none() {
-        return Err(corrupt("a head without its document"));
+        return Err(corrupt("the document of a head is missing"));
     }
     Ok(frontier)
 }
@@ -91,7 +94,7 @@ fn next_log(
     })
 }
 
-/// The largest size that a head is stored for, and that head.
+/// Returns the largest size for which a head is stored, and that head.
 fn newest(
     heads: &ReadOnlyTable<Leaf, &'static [u8]>,
     log: &Hash,
@@ -102,11 +105,11 @@ fn newest(
             let (key, bytes) = entry?;
             Ok((key.value().1, bytes.value().to_vec()))
         }
-        None => Err(corrupt("a log without a head")),
+        None => Err(corrupt("a log has no head")),
     }
 }
 
-const MISPLACED: &str = "a head in the place of another";
+const MISPLACED: &str = "a head is stored in the place of another one";
 
 fn corrupt(what: &str) -> LogError {
     LogError::Corrupt(what.to_owned())

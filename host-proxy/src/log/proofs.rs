@@ -1,7 +1,7 @@
-//! Heads and proofs out of the file, as of the head that is published.
+//! Reads heads and proofs from the file, as of the published head.
 //!
-//! Leaves are stored soon after their receipts were issued, and strangers learn of them at fixed intervals ([`Store::publish`]): a
-//! head for every request would tell them when each request came.
+//! Leaves are stored soon after their receipts were issued, and published at fixed intervals ([`Store::publish`]): a head for every
+//! request would reveal when each request came.
 
 use merkle::Hash;
 use merkle::head::TreeHead;
@@ -11,20 +11,20 @@ use merkle::tree::Frontier;
 use merkle::verify::Tree;
 use redb::ReadableDatabase as _;
 
-use super::file::{EVIDENCE, HEADS, NUMBERS, Reading};
+use super::file::{EVIDENCE, HEADS, NUMBERS, NodeReader};
 use super::{LogError, Store};
 
 impl Store {
-    /// The published head of every log, the newest first.
+    /// Returns the published head of every log, the newest first.
     pub(super) fn summaries(&self) -> Vec<TreeHead> {
         let logs = self.logs();
-        let mut all: Vec<_> = logs.values().filter_map(|known| known.published).collect();
+        let mut all: Vec<_> = logs.values().filter_map(|state| state.published).collect();
         all.sort_by_key(|head| (std::cmp::Reverse(head.time), head.log));
         all
     }
 
     /// Whether a log of this name is published.
-    pub(super) fn has(&self, log: &Hash) -> bool {
+    pub(super) fn is_published(&self, log: &Hash) -> bool {
         self.published(log).is_some()
     }
 
@@ -32,16 +32,16 @@ impl Store {
         self.logs().get(log)?.published
     }
 
-    /// The published head, or the newest one of `size` leaves that was published, with its evidence.
+    /// Returns the published head, or the newest published one of `size` leaves, with its evidence.
     ///
     /// # Errors
     /// Those of reading the file.
     pub fn head(&self, log: &Hash, size: Option<u64>) -> Result<Option<SignedHead>, LogError> {
-        self.heed(self.read_head(log, size))
+        self.close_on_failure(self.read_head(log, size))
     }
 
     fn read_head(&self, log: &Hash, size: Option<u64>) -> Result<Option<SignedHead>, LogError> {
-        let Some(newest) = self.verified(log)? else {
+        let Some(newest) = self.verified_head(log)? else {
             return Ok(None);
         };
         let size = size.unwrap_or(newest.size);
@@ -58,7 +58,7 @@ impl Store {
         let evidence = transaction.open_table(EVIDENCE)?;
         let evidence = evidence
             .get(&parsed.document)?
-            .ok_or_else(|| LogError::Corrupt("a head without its document".to_owned()))?;
+            .ok_or_else(|| LogError::Corrupt("the document of a head is missing".to_owned()))?;
         let (document, manifest) = evidence.value();
         Ok(Some(SignedHead {
             format: Format::new(),
@@ -68,16 +68,16 @@ impl Store {
         }))
     }
 
-    /// That a receipt, by its SHA-256, is in the published tree of `log`.
+    /// Proves that a receipt, given by its SHA-256, is in the published tree of `log`.
     ///
     /// # Errors
     /// Those of reading the file.
     pub fn inclusion(&self, log: &Hash, receipt: &Hash) -> Result<Option<Inclusion>, LogError> {
-        self.heed(self.read_inclusion(log, receipt))
+        self.close_on_failure(self.read_inclusion(log, receipt))
     }
 
     fn read_inclusion(&self, log: &Hash, receipt: &Hash) -> Result<Option<Inclusion>, LogError> {
-        let Some(newest) = self.verified(log)? else {
+        let Some(newest) = self.verified_head(log)? else {
             return Ok(None);
         };
         let transaction = self.database()?.begin_read()?;
@@ -85,19 +85,20 @@ impl Store {
         let Some(index) = numbers
             .get((log, receipt))?
             .map(|number| number.value())
-            // Stored, and not yet published.
+            // A leaf beyond the head is not published yet.
             .filter(|index| *index < newest.size)
         else {
             return Ok(None);
         };
-        let path = prove::inclusion(&Reading::new(&transaction, log)?, index, newest.size)?;
+        let path = prove::inclusion(&NodeReader::new(&transaction, log)?, index, newest.size)?;
         let heads = transaction.open_table(HEADS)?;
         let head = heads
             .get((log, newest.size))?
-            .ok_or_else(|| LogError::Corrupt("a tree without its head".to_owned()))?;
-        // A file that was damaged since it was checked gives no answer rather than a wrong one.
-        merkle::verify::inclusion(receipt, index, newest.size, &path, &newest.root)
-            .map_err(|_| LogError::Corrupt("a proof that leads to no signed root".to_owned()))?;
+            .ok_or_else(|| LogError::Corrupt("the head of a tree is missing".to_owned()))?;
+        // A file that was damaged since its check gives an error, never a wrong proof.
+        merkle::verify::inclusion(receipt, index, newest.size, &path, &newest.root).map_err(
+            |_| LogError::Corrupt("a proof does not lead to the signed root".to_owned()),
+        )?;
         Ok(Some(Inclusion {
             format: Format::new(),
             index,
@@ -106,7 +107,7 @@ impl Store {
         }))
     }
 
-    /// That the tree of the first `from` leaves is the start of that of the first `to`; `None` where not so many are published.
+    /// Proves that the tree of the first `from` leaves is a prefix of the tree of the first `to`; `None` where fewer are published.
     ///
     /// # Errors
     /// Those of reading the file.
@@ -116,7 +117,7 @@ impl Store {
         from: u64,
         to: Option<u64>,
     ) -> Result<Option<Consistency>, LogError> {
-        self.heed(self.read_consistency(log, from, to))
+        self.close_on_failure(self.read_consistency(log, from, to))
     }
 
     fn read_consistency(
@@ -125,7 +126,7 @@ impl Store {
         from: u64,
         to: Option<u64>,
     ) -> Result<Option<Consistency>, LogError> {
-        let Some(newest) = self.verified(log)? else {
+        let Some(newest) = self.verified_head(log)? else {
             return Ok(None);
         };
         let to = to.unwrap_or(newest.size);
@@ -133,22 +134,22 @@ impl Store {
             return Ok(None);
         }
         let transaction = self.database()?.begin_read()?;
-        let reading = Reading::new(&transaction, log)?;
-        let path = prove::consistency(&reading, from, to)?;
+        let nodes = NodeReader::new(&transaction, log)?;
+        let path = prove::consistency(&nodes, from, to)?;
         let tree_of = |size| {
-            let frontier = Frontier::restore(size, |position| reading.node(position))?;
+            let frontier = Frontier::restore(size, |position| nodes.node(position))?;
             let root = frontier.root();
             Ok::<_, LogError>(Tree { size, root })
         };
         let (old, new) = (tree_of(from)?, tree_of(to)?);
         let heads = transaction.open_table(HEADS)?;
-        let signed = match heads.get((log, to))? {
+        let is_signed = match heads.get((log, to))? {
             Some(head) => TreeHead::parse(head.value())?.0.root == new.root,
             None => true,
         };
-        // As above: no answer rather than a wrong one, which would accuse the enclave of a second history.
-        if !signed || merkle::verify::consistency(&old, &new, &path).is_err() {
-            let damaged = "a proof between trees that the file does not hold".to_owned();
+        // As for inclusion. A wrong proof would accuse the enclave of a second history.
+        if !is_signed || merkle::verify::consistency(&old, &new, &path).is_err() {
+            let damaged = "a proof is not one between the stored trees".to_owned();
             return Err(LogError::Corrupt(damaged));
         }
         Ok(Some(Consistency {
@@ -159,8 +160,8 @@ impl Store {
         }))
     }
 
-    /// The published head of `log`, whose file was verified.
-    fn verified(&self, log: &Hash) -> Result<Option<TreeHead>, LogError> {
+    /// Returns the published head of `log`, after its tree has been verified.
+    fn verified_head(&self, log: &Hash) -> Result<Option<TreeHead>, LogError> {
         self.tree(log)?;
         Ok(self.published(log))
     }

@@ -1,7 +1,8 @@
-//! Pulling: after sealed traffic, at start, at intervals in between, and once more before the end.
+//! Pulls the log from the enclave: at start, after sealed traffic, at intervals, and once more before the proxy stops.
 //!
-//! A question from leaf N, where N is the size of the tree, tells the enclave that everything is on this disk. So a pull that stored
-//! leaves is followed by another one, and leaves that are not yet stored are asked for only where the head says that more come.
+//! A request for leaves from N on, where N is the size of the tree, tells the enclave that all earlier leaves are on this disk. So a
+//! pull that stored leaves is followed by another one, and further leaves are requested before storing only where the head covers
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use super::{Batch, LogError, Store};
 use crate::metrics::Metrics;
 use crate::relay::Relay;
 
-/// How often the log is looked at without any traffic: receipts whose answers were lost are found, heads stay young, and a log that
-/// ends is seen to its end. Well within the time that an enclave waits for its host when it stops (`--drain`).
+/// Interval of pulls without traffic. They find receipts whose answers were lost, keep heads recent, and store the last leaves of a
+/// log that ends. Well below the time for which a stopping enclave waits for its host (`--drain`).
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Between two pulls, so that traffic costs no more than these few writes a second.
+/// Shortest pause between two pulls, which bounds the writes a second that traffic causes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long the log is left alone after a history was refused: it will be refused again, and each refusal is a long line of the log.
-const REFUSED: Duration = Duration::from_secs(30);
+/// Pause after a history was refused: it will be refused again, and each refusal is a long log line.
+const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
-/// Pulls until `finish`, and then to the end of every log. `traffic` tells that the enclave may have issued a receipt. What is pulled
-/// is published every so often, under heads that are signed then: when requests came shows in neither.
+/// Pulls until `finish`, and then to the end of every log. `traffic` reports that the enclave may have issued a receipt. Pulled leaves
+/// are published every `publish_every`, under heads that are signed at that time, so neither reveals when requests came.
 pub(crate) async fn follow(
     relay: Relay,
     store: Arc<Store>,
@@ -46,7 +47,7 @@ pub(crate) async fn follow(
     let mut thinned: Option<Instant> = None;
     let mut publication = Instant::now();
     loop {
-        // At start too: a proxy that is restarted often would otherwise never do it.
+        // At start too: a proxy that is restarted often would otherwise never thin its heads.
         if thinned.is_none_or(|last| last.elapsed() >= THINNING) {
             thinned = Some(Instant::now());
             puller.thin().await;
@@ -60,51 +61,61 @@ pub(crate) async fn follow(
             }
         }
         let wait = match pulled {
-            // The next question tells the enclave that these leaves are stored.
+            // The next request tells the enclave that these leaves are stored.
             Pulled::Grown => Duration::ZERO,
-            Pulled::Whole => INTERVAL.min(publication.saturating_duration_since(Instant::now())),
-            Pulled::Failed(error) if error.is_misbehaviour() => REFUSED,
+            Pulled::Complete => INTERVAL.min(publication.saturating_duration_since(Instant::now())),
+            Pulled::Failed(error) if error.is_misbehaviour() => REFUSED_PAUSE,
             Pulled::Failed(_) => INTERVAL,
         };
-        let rest = async {
+        let pause = async {
             tokio::time::sleep(PAUSE).await;
-            // Either the wait is over or it was told; both mean that it is time to look.
+            // The timeout and a notification both mean to pull.
             tokio::time::timeout(wait, traffic.notified())
                 .await
                 .unwrap_or(());
         };
         tokio::select! {
-            () = rest => {}
+            () = pause => {}
             () = &mut finish => break,
         }
     }
     puller.finish().await;
 }
 
-/// How often old heads are thinned.
+/// Interval at which old heads are thinned.
 const THINNING: Duration = Duration::from_secs(3600);
 
-/// More than an enclave keeps for its host: 32 MiB.
+/// Upper bound on leaves in memory: 32 MiB, more than an enclave keeps for its host.
 const MAX_LEAVES_AT_ONCE: usize = 1 << 20;
 
 struct Puller {
     relay: Relay,
     store: Arc<Store>,
     metrics: Metrics,
-    /// Logs that can never be completed: said once, and left alone.
+    /// Logs that can never be completed: reported once, then skipped.
     incomplete: BTreeSet<Hash>,
 }
 
-/// A failure, with the head that is refused, where it is about one.
-type Refused = (LogError, Option<Vec<u8>>);
+/// A failed pull.
+struct PullError {
+    error: LogError,
+    /// The refused head, where the error is about one.
+    head: Option<Vec<u8>>,
+}
 
-/// How a pull of every log ended.
+impl From<LogError> for PullError {
+    fn from(error: LogError) -> Self {
+        Self { error, head: None }
+    }
+}
+
+/// The outcome of pulling every log.
 enum Pulled {
-    /// Leaves were stored. The enclave does not know it yet.
+    /// Leaves were stored, which the enclave does not know yet.
     Grown,
-    /// Everything was stored before, and the enclave has been told so by the question itself.
-    Whole,
-    /// The first failure; it was reported. Other logs may have grown.
+    /// All leaves were stored before, and the request has told the enclave so.
+    Complete,
+    /// The first failure, which was reported. Other logs may have grown.
     Failed(LogError),
 }
 
@@ -123,13 +134,13 @@ impl Puller {
         }
     }
 
-    /// Pulls until every leaf is stored and the enclave knows it. Fails where that is not to be had: the enclave is gone, or shows a
-    /// history that is refused. The caller bounds the time, in which a full disk may be emptied.
+    /// Pulls until every leaf is stored and the enclave knows it. Returns early where that cannot be reached: the enclave does not
+    /// answer, or its history is refused. The caller bounds the time, in which an operator may free space on a full disk.
     async fn finish(&mut self) {
         let mut unreachable = 0;
         loop {
             match self.pull().await {
-                Pulled::Whole => {
+                Pulled::Complete => {
                     tracing::info!("the log is stored to its end");
                     return;
                 }
@@ -141,7 +152,7 @@ impl Puller {
                     }
                 }
                 Pulled::Failed(LogError::Pull(_) | LogError::Unavailable(_)) => {}
-                // From now on this log is left out.
+                // This log is skipped from now on.
                 Pulled::Failed(LogError::Incomplete { .. }) => continue,
                 Pulled::Failed(_) => return,
             }
@@ -156,8 +167,8 @@ impl Puller {
         self.metrics.log_stored(leaves);
         match pulled {
             Ok(()) if leaves > before => Pulled::Grown,
-            Ok(()) => Pulled::Whole,
-            Err((error, head)) => {
+            Ok(()) => Pulled::Complete,
+            Err(PullError { error, head }) => {
                 self.report(&error, head);
                 Pulled::Failed(error)
             }
@@ -167,7 +178,7 @@ impl Puller {
     fn report(&self, error: &LogError, head: Option<Vec<u8>>) {
         self.metrics.log_refused(error.code());
         if error.is_misbehaviour() {
-            // The head is signed: it is the proof, and holds nothing but hashes.
+            // The signed head is evidence, and contains only hashes.
             let head = head.map(|head| Base64UrlUnpadded::encode_string(&head));
             tracing::error!(code = error.code(), %error, remedy = error.remedy(), head, "a tree head is refused");
         } else {
@@ -175,8 +186,9 @@ impl Puller {
         }
     }
 
-    async fn pull_all(&mut self) -> Result<(), Refused> {
-        let logs: Logs = self.ask("/v1/log").await?.ok_or(unreadable())?;
+    async fn pull_all(&mut self) -> Result<(), PullError> {
+        let no_log = LogError::Pull("the enclave keeps no log");
+        let logs: Logs = self.ask("/v1/log").await?.ok_or(no_log)?;
         let mut outcome = Ok(());
         // A log that fails does not keep the others from being pulled.
         for log in logs.logs {
@@ -184,7 +196,11 @@ impl Puller {
                 continue;
             }
             let pulled = self.pull_one(log).await;
-            if let Err((LogError::Incomplete { .. }, _)) = &pulled {
+            if let Err(PullError {
+                error: LogError::Incomplete { .. },
+                ..
+            }) = &pulled
+            {
                 self.incomplete.insert(log);
             }
             outcome = outcome.and(pulled);
@@ -192,29 +208,32 @@ impl Puller {
         outcome
     }
 
-    async fn pull_one(&self, log: Hash) -> Result<(), Refused> {
+    async fn pull_one(&self, log: Hash) -> Result<(), PullError> {
         let stored = self.store.size(&log);
         let mut leaves = Vec::new();
         loop {
             let from = stored + leaves.len() as u64;
             let path = format!("/v1/log/leaves?log={}&from={from}", hex(&log));
-            // A log that ended between two questions is no failure: its last leaves came with an earlier pull.
+            // A log that ended between two requests is not a failure: its last leaves came with an earlier pull.
             let Some(part) = self
                 .ask::<Leaves>(&path)
                 .await
-                .map_err(|refused| gone(refused, from))?
+                .map_err(|failed| with_first_missing(failed, from))?
             else {
                 return Ok(());
             };
             if part.from != from || leaves.len() > MAX_LEAVES_AT_ONCE {
-                return Err((LogError::Pull("leaves of another place, or too many"), None));
+                let error = LogError::Pull("leaves of another position, or too many");
+                return Err(error.into());
             }
-            let (head, _) = TreeHead::parse(&part.head.head)
-                .map_err(|error| (error.into(), Some(part.head.head.clone())))?;
-            let some = !part.leaves.is_empty();
+            let (head, _) = TreeHead::parse(&part.head.head).map_err(|error| PullError {
+                error: error.into(),
+                head: Some(part.head.head.clone()),
+            })?;
+            let has_leaves = !part.leaves.is_empty();
             leaves.extend(part.leaves);
-            // Until all leaves are here, or, from an enclave that promises leaves and gives none, at once: the root says it.
-            if some && stored + (leaves.len() as u64) < head.size {
+            // Stores once all leaves have arrived. An enclave that announces leaves and sends none fails the check of the root.
+            if has_leaves && stored + (leaves.len() as u64) < head.size {
                 continue;
             }
             let batch = Batch {
@@ -226,15 +245,18 @@ impl Puller {
             let store = Arc::clone(&self.store);
             return match tokio::task::spawn_blocking(move || store.extend(&batch)).await {
                 Ok(Ok(_)) => Ok(()),
-                Ok(Err(error)) => Err((error, Some(signed))),
-                Err(_) => Err((LogError::Unavailable("writing panicked".to_owned()), None)),
+                Ok(Err(error)) => Err(PullError {
+                    error,
+                    head: Some(signed),
+                }),
+                Err(_) => Err(LogError::Unavailable("writing panicked".to_owned()).into()),
             };
         }
     }
 
-    /// A message of the enclave; `None` where it has no such log, or none any more.
-    async fn ask<T: Message>(&self, path: &str) -> Result<Option<T>, Refused> {
-        let failed = |why| (LogError::Pull(why), None);
+    /// Requests a message of the enclave; `None` where it does not have the log, or has it no longer.
+    async fn ask<T: Message>(&self, path: &str) -> Result<Option<T>, PullError> {
+        let failed = |reason| PullError::from(LogError::Pull(reason));
         let (status, body) = self
             .relay
             .fetch(path, T::LIMIT)
@@ -245,21 +267,21 @@ impl Puller {
                 .map(Some)
                 .map_err(|error| failed(error.code())),
             StatusCode::NOT_FOUND => Ok(None),
-            StatusCode::GONE => Err((LogError::Incomplete { from: 0 }, None)),
+            StatusCode::GONE => Err(LogError::Incomplete { from: 0 }.into()),
             _ => Err(failed("the enclave refused")),
         }
     }
 }
 
-fn gone((error, head): Refused, from: u64) -> Refused {
-    match error {
-        LogError::Incomplete { .. } => (LogError::Incomplete { from }, head),
-        other => (other, head),
+/// Completes the error of leaves that the enclave no longer has.
+fn with_first_missing(failed: PullError, from: u64) -> PullError {
+    match failed.error {
+        LogError::Incomplete { .. } => LogError::Incomplete { from }.into(),
+        error => PullError {
+            error,
+            head: failed.head,
+        },
     }
 }
 
 const UNREACHABLE: &str = "ENCLAVE_UNREACHABLE";
-
-fn unreadable() -> Refused {
-    (LogError::Pull("the enclave keeps no log"), None)
-}

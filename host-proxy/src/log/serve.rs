@@ -1,4 +1,4 @@
-//! What anybody may ask of the log. All of it can be checked by who asks, so none of it needs to be believed.
+//! The log's public endpoints. Readers can verify every answer, so they need not trust this host.
 
 use std::sync::Arc;
 
@@ -29,24 +29,24 @@ pub(crate) fn routes(store: Arc<Store>) -> Router {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfSize {
+struct HeadQuery {
     size: Option<u64>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfReceipt {
+struct InclusionQuery {
     receipt: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfSizes {
+struct ConsistencyQuery {
     from: u64,
     to: Option<u64>,
 }
 
-type Asked<T> = Result<Query<T>, QueryRejection>;
+type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
 async fn list(State(store): State<Arc<Store>>) -> Response {
     let logs: Vec<_> = store
@@ -56,54 +56,54 @@ async fn list(State(store): State<Arc<Store>>) -> Response {
             json!({ "log": hex(&head.log), "size": head.size, "root": hex(&head.root), "time": head.time })
         })
         .collect();
-    answer(json!({ "format": "clearseal-log-list/1", "logs": logs }).to_string())
+    json_answer(json!({ "format": "clearseal-log-list/1", "logs": logs }).to_string())
 }
 
 async fn head(
     State(store): State<Arc<Store>>,
     Path(id): Path<String>,
-    asked: Asked<OfSize>,
+    query: QueryResult<HeadQuery>,
 ) -> Result<Response, Problem> {
     let log = from_hex(&id).ok_or(Problem::LogUnknown)?;
-    let Query(OfSize { size }) = asked.map_err(|_| Problem::LogQueryInvalid)?;
-    let missing = known(&store, &log).and(Err(Problem::TreeSizeUnknown));
+    let Query(HeadQuery { size }) = query.map_err(|_| Problem::LogQueryInvalid)?;
+    let missing = require_log(&store, &log).and(Err(Problem::TreeSizeUnknown));
     read(store, move |store| store.head(&log, size))
         .await?
-        .map_or(missing, |found| message(&found))
+        .map_or(missing, |found| json_message(&found))
 }
 
 async fn inclusion(
     State(store): State<Arc<Store>>,
     Path(id): Path<String>,
-    asked: Asked<OfReceipt>,
+    query: QueryResult<InclusionQuery>,
 ) -> Result<Response, Problem> {
     let log = from_hex(&id).ok_or(Problem::LogUnknown)?;
-    let receipt = asked
+    let receipt = query
         .ok()
-        .and_then(|Query(OfReceipt { receipt })| from_hex(&receipt))
+        .and_then(|Query(InclusionQuery { receipt })| from_hex(&receipt))
         .ok_or(Problem::LogQueryInvalid)?;
-    let missing = known(&store, &log).and(Err(Problem::ReceiptNotLogged));
+    let missing = require_log(&store, &log).and(Err(Problem::ReceiptNotLogged));
     read(store, move |store| store.inclusion(&log, &receipt))
         .await?
-        .map_or(missing, |found| message(&found))
+        .map_or(missing, |found| json_message(&found))
 }
 
 async fn consistency(
     State(store): State<Arc<Store>>,
     Path(id): Path<String>,
-    asked: Asked<OfSizes>,
+    query: QueryResult<ConsistencyQuery>,
 ) -> Result<Response, Problem> {
     let log = from_hex(&id).ok_or(Problem::LogUnknown)?;
-    let Query(OfSizes { from, to }) = asked.map_err(|_| Problem::LogQueryInvalid)?;
-    let missing = known(&store, &log).and(Err(Problem::TreeSizeUnknown));
+    let Query(ConsistencyQuery { from, to }) = query.map_err(|_| Problem::LogQueryInvalid)?;
+    let missing = require_log(&store, &log).and(Err(Problem::TreeSizeUnknown));
     read(store, move |store| store.consistency(&log, from, to))
         .await?
-        .map_or(missing, |found| message(&found))
+        .map_or(missing, |found| json_message(&found))
 }
 
-/// Which of two things is not there.
-fn known(store: &Store, log: &Hash) -> Result<(), Problem> {
-    if store.has(log) {
+/// Distinguishes an unknown log from an unknown item of a known one.
+fn require_log(store: &Store, log: &Hash) -> Result<(), Problem> {
+    if store.is_published(log) {
         Ok(())
     } else {
         Err(Problem::LogUnknown)
@@ -128,13 +128,13 @@ async fn read<T: Send + 'static>(
     }
 }
 
-fn message<T: Message>(message: &T) -> Result<Response, Problem> {
+fn json_message<T: Message>(message: &T) -> Result<Response, Problem> {
     to_json(message)
-        .map(answer)
+        .map(json_answer)
         .map_err(|_| Problem::LogUnavailable)
 }
 
-fn answer(json: String) -> Response {
+fn json_answer(json: String) -> Response {
     let mut response = json.into_response();
     let headers = response.headers_mut();
     headers.insert(

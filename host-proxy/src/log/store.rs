@@ -1,8 +1,8 @@
-//! The logs in their file.
+//! Stores the logs in one file.
 //!
-//! One transaction takes leaves, nodes and head together and is on disk before anybody is told of them. At start the newest
-//! head is verified, of every other log when it is first used; [`Store::check`] makes every tree again from its leaves and
-//! compares it with its nodes and with every head that was signed.
+//! One transaction writes leaves, nodes and head together, and is on disk before any of them is served. The log that was signed last
+//! is verified at start, every other log when it is first used. [`Store::check`] rebuilds every tree from its leaves, and compares it
+//! with its nodes and with every signed head.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,48 +16,58 @@ use merkle::tree::{Frontier, Position, receipt_hash};
 use redb::{Database, ReadableDatabase, ReadableTable};
 
 use super::check::{Checked, rebuild};
-use super::file::{EVIDENCE, HEADS, LEAVES, NODES, NUMBERS, begin, begin_write, builder};
-use super::load::{self, Known};
+use super::file::{EVIDENCE, HEADS, LEAVES, NODES, NUMBERS, begin_write, builder, create};
+use super::load::{self, LogState};
 use super::{LogError, thin};
 
-/// Leaves that were pulled, up to a head that covers exactly them.
+/// Pulled leaves, and a head that covers exactly these and the stored ones.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The log that was asked for.
+    /// The requested log.
     pub log: Hash,
-    /// Data of leaves, from the first that is not stored.
+    /// Data of leaves, from the first one that is not stored.
     pub leaves: Vec<Hash>,
-    /// The signed head over everything, and its evidence.
+    /// The signed head over all leaves, and its evidence.
     pub head: SignedHead,
 }
 
-/// An open log file. One process at a time has it.
+/// An open log file. One process at a time can open it.
 pub struct Store {
     path: PathBuf,
-    /// None after a write or read has failed, such as on a full disk: the library takes nothing more then, and the file is
-    /// opened again when it is next used.
+    /// `None` after a failed write or read, such as on a full disk: the library then refuses further writes, and the file is
+    /// reopened when it is next used.
     database: Mutex<Option<Arc<Database>>>,
-    logs: Mutex<HashMap<Hash, Known>>,
+    logs: Mutex<HashMap<Hash, LogState>>,
 }
 
-/// Seconds after which the published head of a log that does not grow is exchanged for a newer one.
+/// The change to a tree that a batch makes.
+struct Appended<'a> {
+    /// Index of the first new leaf.
+    first: u64,
+    /// The published head before the batch.
+    published: Option<TreeHead>,
+    /// Subtrees that the new leaves complete.
+    nodes: &'a [(Position, Hash)],
+}
+
+/// Seconds after which the published head of a log that does not grow is replaced by a newer one.
 const HEAD_AGE: u64 = 30;
 
 impl Store {
-    /// Opens `path`, or begins it, and verifies the newest head. Takes no longer for an old log than for a young one.
+    /// Opens `path`, or creates it, and verifies the newest head. The time does not depend on the length of the log.
     ///
     /// # Errors
-    /// [`LogError::Corrupt`] where what was read does not agree with itself; [`LogError::InUse`], [`LogError::Unavailable`].
+    /// [`LogError::Corrupt`] where the parts that are read are inconsistent; [`LogError::InUse`], [`LogError::Unavailable`].
     pub fn open(path: &Path) -> Result<Self, LogError> {
         let unavailable = |error: std::io::Error| LogError::Unavailable(error.to_string());
         match std::fs::metadata(path) {
-            // A file that was begun is never empty: one that is has lost what was in it.
+            // A created file is never empty, so an empty one has lost its contents.
             Ok(found) if found.len() == 0 => {
                 return Err(LogError::Corrupt("it is empty".to_owned()));
             }
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // Begun beside its place, so that a crash in between leaves no half of a file there.
+                // Created under another name, so that a crash leaves no partial file at `path`.
                 let fresh = path.with_added_extension("new");
                 match std::fs::remove_file(&fresh) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -65,7 +75,7 @@ impl Store {
                     }
                     _ => {}
                 }
-                begin(&fresh)?;
+                create(&fresh)?;
                 std::fs::rename(&fresh, path).map_err(unavailable)?;
                 sync_folder(path).map_err(unavailable)?;
             }
@@ -79,38 +89,38 @@ impl Store {
         })
     }
 
-    /// Checks a whole file, which nobody else may have open: every page, every leaf, every head that was signed.
+    /// Checks a whole file, which no other process may have open: every page, every leaf, every signed head.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn check(path: &Path) -> Result<Checked, LogError> {
         let found = std::fs::metadata(path);
         let found = found.map_err(|error| LogError::Unavailable(error.to_string()))?;
         if found.len() == 0 {
             return Err(LogError::Corrupt("it is empty".to_owned()));
         }
-        sound(|| {
+        catch_panics(|| {
             let database = builder().set_check_integrity_on_open(true).open(path)?;
             rebuild(&database.begin_read()?)
         })
     }
 
-    /// Thins old heads as of `now` (Unix seconds): every head of the last day stays, then one an hour, after 30 days one a
-    /// day, and the newest of each log. Returns how many were removed.
+    /// Thins old heads as of `now` (Unix seconds): keeps every head of the last day, then one an hour, after 30 days one a day, and
+    /// the newest of each log. Returns the number of removed heads.
     ///
     /// # Errors
-    /// Those of the file.
+    /// Those of reading and writing the file.
     pub fn thin(&self, now: u64) -> Result<u64, LogError> {
         let logs: Vec<Hash> = self.logs().keys().copied().collect();
         let mut thinned = 0;
         for log in logs {
             let database = self.database()?;
-            thinned += self.heed(thin::thin(&database, &log, now))?;
+            thinned += self.close_on_failure(thin::thin(&database, &log, now))?;
         }
         Ok(thinned)
     }
 
-    /// Number of stored leaves of `log`; 0 where there is no such log.
+    /// Number of stored leaves of `log`; 0 where the log is unknown.
     pub fn size(&self, log: &Hash) -> u64 {
         self.logs().get(log).map_or(0, |known| known.head.size)
     }
@@ -120,12 +130,12 @@ impl Store {
         self.logs().values().map(|known| known.head.size).sum()
     }
 
-    /// Takes a batch: verifies the head, appends the leaves to the stored ones, compares the root, and commits. When this
-    /// returns, everything is on disk. A head without new leaves is stored only where the stored one is half a minute older.
-    /// Returns the newest head that is stored.
+    /// Verifies the head of a batch, appends its leaves to the stored ones, compares the root, and commits. When this returns, the
+    /// batch is on disk. A head without new leaves is stored only where the published one is half a minute older. Returns the newest
+    /// stored head.
     ///
     /// # Errors
-    /// [`LogError`]; nothing has changed then.
+    /// [`LogError`]; then nothing has changed.
     pub fn extend(&self, batch: &Batch) -> Result<TreeHead, LogError> {
         let head = TreeHead::verify(&batch.head.head)?;
         if head.log != batch.log {
@@ -134,10 +144,10 @@ impl Store {
         if receipt_hash(&batch.head.document) != head.document {
             return Err(LogError::Evidence);
         }
-        // Opened again first, where it had failed: what is known of the trees is then what is on disk.
+        // Reopened first, where it had failed, so that the trees in memory are those on disk.
         self.database()?;
         let mut frontier = self
-            .heed(self.tree(&batch.log))?
+            .close_on_failure(self.tree(&batch.log))?
             .map_or_else(Frontier::new, Arc::unwrap_or_clone);
         if head.size < frontier.size() {
             return Err(LogError::RolledBack {
@@ -153,7 +163,7 @@ impl Store {
         if frontier.size() != head.size || frontier.root() != head.root {
             return Err(LogError::Forked { size: head.size });
         }
-        // Nothing new: the enclave is only told that everything is stored, or its log was looked at.
+        // No new leaves: the request only told the enclave that all are stored.
         let published = self.logs().get(&batch.log).and_then(|log| log.published);
         if let Some(published) = published
             && published.size == head.size
@@ -161,31 +171,39 @@ impl Store {
         {
             return Ok(published);
         }
-        self.heed(self.write(batch, &head, (first, published), &nodes))?;
+        let appended = Appended {
+            first,
+            published,
+            nodes: &nodes,
+        };
+        self.close_on_failure(self.write(batch, &head, &appended))?;
         let tree = Some(Arc::new(frontier));
-        let known = Known {
+        let state = LogState {
             head,
             tree,
             published,
         };
-        self.logs().insert(batch.log, known);
+        self.logs().insert(batch.log, state);
         Ok(head)
     }
 
-    /// Shows the newest head of every log to strangers.
+    /// Publishes the newest head of every log.
     pub fn publish(&self) {
         for known in self.logs().values_mut() {
             known.published = Some(known.head);
         }
     }
 
-    /// Writes the leaves from number `first` on, and the head in place of one that was never published.
+    /// Writes leaves and nodes, and the head in place of one that was never published.
     fn write(
         &self,
         batch: &Batch,
         head: &TreeHead,
-        (first, published): (u64, Option<TreeHead>),
-        nodes: &[(Position, Hash)],
+        &Appended {
+            first,
+            published,
+            nodes,
+        }: &Appended<'_>,
     ) -> Result<(), LogError> {
         let log = &batch.log;
         let database = self.database()?;
@@ -195,14 +213,14 @@ impl Store {
             let mut numbers = transaction.open_table(NUMBERS)?;
             for (number, leaf) in (first..).zip(&batch.leaves) {
                 leaves.insert((log, number), leaf)?;
-                // Were a receipt in the log twice, its first place is the one with its own number.
+                // A receipt that is in the log twice keeps its first index.
                 if numbers.get((log, leaf))?.is_none() {
                     numbers.insert((log, leaf), number)?;
                 }
             }
             let mut table = transaction.open_table(NODES)?;
             for (Position { level, index }, hash) in nodes {
-                // Level 0 follows from the leaves.
+                // Level 0 is computed from the leaves.
                 if *level > 0 {
                     table.insert((log, *level, *index), hash)?;
                 }
@@ -218,12 +236,12 @@ impl Store {
             } = &batch.head;
             evidence.insert(&head.document, (document.as_slice(), manifest.as_slice()))?;
         }
-        // Durable: it returns after the data has reached the disk.
+        // Returns after the data has reached the disk.
         transaction.commit()?;
         Ok(())
     }
 
-    /// The open file; opened again, and its newest head verified, where it had failed.
+    /// Returns the open file; reopens it and verifies its newest head where it had failed.
     pub(super) fn database(&self) -> Result<Arc<Database>, LogError> {
         let mut slot = self.database.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(database) = &*slot {
@@ -235,34 +253,34 @@ impl Store {
         for (name, known) in &mut logs {
             known.published = before.get(name).and_then(|known| known.published);
         }
-        // What the failed write left on disk counts, and nothing else.
+        // Only the state on disk counts, whatever the failed write left there.
         *before = logs;
         drop(before);
         Ok(Arc::clone(slot.insert(Arc::new(database))))
     }
 
-    /// Passes `outcome` on; lets go of a file that could not be read or written.
-    pub(super) fn heed<T>(&self, outcome: Result<T, LogError>) -> Result<T, LogError> {
+    /// Returns `outcome`; closes the file where it could not be read or written.
+    pub(super) fn close_on_failure<T>(&self, outcome: Result<T, LogError>) -> Result<T, LogError> {
         if let Err(LogError::Unavailable(_)) = &outcome {
             *self.database.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         outcome
     }
 
-    pub(super) fn logs(&self) -> MutexGuard<'_, HashMap<Hash, Known>> {
+    pub(super) fn logs(&self) -> MutexGuard<'_, HashMap<Hash, LogState>> {
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A log's tree; one that nobody has used since the start is verified first.
+    /// Returns a log's tree, after verifying it at its first use since the start.
     pub(super) fn tree(&self, log: &Hash) -> Result<Option<Arc<Frontier>>, LogError> {
         match self.logs().get(log) {
             None => return Ok(None),
-            Some(Known {
+            Some(LogState {
                 tree: Some(tree), ..
             }) => return Ok(Some(Arc::clone(tree))),
             Some(_) => {}
         }
-        let tree = Arc::new(load::tree(&self.database()?.begin_read()?, log)?);
+        let tree = Arc::new(load::load_tree(&self.database()?.begin_read()?, log)?);
         if let Some(known) = self.logs().get_mut(log)
             && known.tree.is_none()
         {
@@ -272,7 +290,7 @@ impl Store {
     }
 }
 
-/// Makes a new name durable: after a power failure the file is otherwise there, and its folder does not list it.
+/// Makes a new name durable: otherwise the folder may not list the file after a power failure.
 fn sync_folder(path: &Path) -> std::io::Result<()> {
     let folder = match path.parent() {
         None => Path::new("/"),
@@ -282,16 +300,16 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
     std::fs::File::open(folder)?.sync_all()
 }
 
-fn open(path: &Path) -> Result<(Database, HashMap<Hash, Known>), LogError> {
-    sound(|| {
+fn open(path: &Path) -> Result<(Database, HashMap<Hash, LogState>), LogError> {
+    catch_panics(|| {
         let database = builder().open(path)?;
-        let logs = load::logs(&database.begin_read()?)?;
+        let logs = load::load_logs(&database.begin_read()?)?;
         Ok((database, logs))
     })
 }
 
-/// Turns a panic of the library over pages that it did not write into an error.
-fn sound<T>(read: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
+/// Turns a panic of the library, over pages that it did not write, into an error.
+fn catch_panics<T>(read: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(LogError::Corrupt("its pages cannot be read".to_owned())))
 }

@@ -1,4 +1,4 @@
-//! What the enclave is told when it cannot have what it asks for: RFC 9457 problem details.
+//! Refusals of the enclave's requests, as RFC 9457 problem details.
 
 use axum::response::{IntoResponse, Response};
 use error_codes::Coded;
@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use crate::problem::document;
 
-/// A refusal. The enclave reads the status; the code is for whoever reads its log.
+/// A refusal. The enclave reads the status; the code is for readers of its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Coded)]
 pub(crate) enum ParentProblem {
     /// No such endpoint.
@@ -23,7 +23,7 @@ pub(crate) enum ParentProblem {
         remedy = "Run enclave and host-proxy of one release."
     )]
     MethodNotAllowed,
-    /// There is no such model, or no place for models is configured.
+    /// The model does not exist, or no source of models is configured.
     #[error("No sealed model of this name is here")]
     #[coded(
         "MODEL_UNKNOWN",

@@ -1,73 +1,75 @@
-//! Where sealed models lie, behind one trait.
+//! Sources of sealed models, behind one trait.
 //!
-//! The host cannot read a container, and nothing that it does here is trusted: it only moves bytes. So a source has two
-//! verbs, and everything else (ranges, versions, reading ahead) is done once for all of them.
+//! The host cannot read a container, and nothing that it does here is trusted: it only moves bytes. So a source only opens and
+//! reads; ranges, versions and reading ahead are implemented once for all sources.
 
 mod folder;
 #[cfg(feature = "cloud")]
 mod objects;
 mod parts;
 
-use bytes::Bytes;
 use std::future::Future;
 use std::ops::Range;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 pub(super) use parts::Parts;
 
 /// A future that a source returns.
 pub(crate) type Reading<'a, T> = Pin<Box<dyn Future<Output = Result<T, SourceError>> + Send + 'a>>;
 
-/// A place of models: a folder, or a server.
+/// A folder, or a server.
 pub(super) trait Source: Send + Sync {
-    /// Finds a file of a model as it is now.
+    /// Opens the current version of a file of a model.
     fn open<'a>(&'a self, name: &'a ModelName, file: Artifact) -> Reading<'a, Arc<dyn Container>>;
 }
 
 /// One version of one container.
 pub(crate) trait Container: Send + Sync {
-    /// Bytes of it.
+    /// Length in bytes.
     fn length(&self) -> u64;
 
-    /// Reads exactly these bytes, which are inside. Fails where the container became another one meanwhile.
+    /// Reads exactly these bytes, which are inside the container. Fails where the container has been replaced.
     fn read(&self, range: Range<u64>) -> Reading<'_, Bytes>;
 
-    /// Reads that may run at once. A distant server is as fast as several of them.
+    /// Number of reads that may run at once. One read does not use the whole bandwidth of a distant server.
     fn parallel(&self) -> usize;
 }
 
-/// Why a source did not give what was asked for. The text is for the operator's log.
+/// A source did not deliver a file. The text is for the operator's log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SourceError {
     /// There is no such container.
     #[error("there is no {0}")]
     Unknown(String),
-    /// It is there and cannot be read.
+    /// The container exists and cannot be read.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// Name of a model: letters, digits, `.`, `-` and `_`, at most 64, none of the dots at the start.
+/// Name of a model: 1 to 64 letters, digits, `.`, `-` and `_`, without a leading dot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ModelName(String);
 
 impl ModelName {
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-        let valid =
-            (1..=64).contains(&text.len()) && !text.starts_with('.') && text.bytes().all(plain);
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let valid = (1..=64).contains(&text.len())
+            && !text.starts_with('.')
+            && text.bytes().all(is_allowed);
         valid.then(|| Self(text.to_owned()))
     }
 
-    /// Where a file of it lies below the place of the models.
+    /// Path of a file of this model, relative to the source.
     pub(super) fn path(&self, file: Artifact) -> String {
         format!("{}/{}", self.0, file.name())
     }
 }
 
-/// What there is of a model.
+/// A file of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Artifact {
     /// The sealed container.
@@ -85,15 +87,15 @@ impl Artifact {
     }
 }
 
-/// Opens the place that `--models` names; none at all has no model.
+/// Opens the source that `--models` names. Without it there are no models.
 pub(super) fn open(place: Option<&str>) -> anyhow::Result<Arc<dyn Source>> {
-    let distant = |place: &str| place.contains("://");
+    let is_url = |place: &str| place.contains("://");
     Ok(match place {
-        None => Arc::new(Nowhere),
+        None => Arc::new(NoModels),
         #[cfg(feature = "cloud")]
-        Some(url) if distant(url) => Arc::new(objects::Objects::open(url)?),
+        Some(url) if is_url(url) => Arc::new(objects::Objects::open(url)?),
         #[cfg(not(feature = "cloud"))]
-        Some(url) if distant(url) => anyhow::bail!(
+        Some(url) if is_url(url) => anyhow::bail!(
             "--models {url} needs a host-proxy that was built with its feature `cloud`; this one reads a folder"
         ),
         Some(folder) => Arc::new(folder::Folder::open(Path::new(folder))?),
@@ -101,12 +103,12 @@ pub(super) fn open(place: Option<&str>) -> anyhow::Result<Arc<dyn Source>> {
 }
 
 /// The source of a proxy without `--models`.
-struct Nowhere;
+struct NoModels;
 
-impl Source for Nowhere {
+impl Source for NoModels {
     fn open<'a>(&'a self, name: &'a ModelName, file: Artifact) -> Reading<'a, Arc<dyn Container>> {
         let path = name.path(file);
-        let unknown = SourceError::Unknown(format!("{path}, for there is no --models"));
+        let unknown = SourceError::Unknown(format!("{path}: --models is not set"));
         Box::pin(std::future::ready(Err(unknown)))
     }
 }
@@ -116,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_below_the_place() {
+    fn names_stay_below_the_source() {
         for name in ["all-MiniLM-L6-v2", "a", "e5_small.v2"] {
             assert_eq!(
                 ModelName::parse(name).unwrap().path(Artifact::Container),

@@ -1,12 +1,5 @@
 //! Documents, one for a client or one for all clients that wait at a tick.
 
-use super::headers::filter_answer;
-use super::nonce_batcher::{Batch, Tick, shareable_nonce};
-use super::{ATTESTATION_TIMEOUT, Relay};
-use crate::admission::Reservation;
-use crate::body::{WholeBody, chargeable, collect};
-use crate::problem::Problem;
-use crate::source::Peer;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -14,6 +7,14 @@ use http::response::Parts;
 use http::{Request, header};
 use hyper::body::Body as _;
 use tokio::time::Instant;
+
+use super::headers::filter_answer;
+use super::nonce_batcher::{Batch, Tick, shareable_nonce};
+use super::{ATTESTATION_TIMEOUT, Relay};
+use crate::admission::Reservation;
+use crate::body::{WholeBody, chargeable, collect};
+use crate::problem::Problem;
+use crate::source::Peer;
 
 /// Longest document and manifest, bytes; real ones have about 8 KiB.
 const MAX_EVIDENCE_BYTES: u64 = 64 << 10;

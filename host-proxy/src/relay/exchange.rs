@@ -1,10 +1,8 @@
 //! One exchange with an enclave: which enclave is asked, how often, and what its failures mean.
 
-use super::headers::{ENCLAVE_HINT, filter_answer, filter_request};
-use super::{Limits, Relay};
-use crate::body::collect;
-use crate::connector;
-use crate::problem::Problem;
+use std::error::Error as _;
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -12,9 +10,13 @@ use http::{Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Error as ClientError;
-use std::error::Error as _;
-use std::time::Duration;
 use tokio::time::Instant;
+
+use super::headers::{ENCLAVE_HINT, filter_answer, filter_request};
+use super::{Limits, Relay};
+use crate::body::collect;
+use crate::connector;
+use crate::problem::Problem;
 
 /// Answers of an announced length up to this are buffered whole, so that head and body leave in one write.
 pub(super) const SMALL_ANSWER_BYTES: u64 = 64 << 10;

@@ -1,12 +1,5 @@
 //! Sealed requests, and answers that are relayed while they arrive.
 
-use super::Relay;
-use super::exchange::SMALL_ANSWER_BYTES;
-use super::headers::filter_answer;
-use crate::admission::{ConcurrencyPermit, Reservation};
-use crate::body::{StreamedBody, WholeBody, chargeable, collect};
-use crate::problem::Problem;
-use crate::source::Source;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -14,7 +7,15 @@ use http::Request;
 use hyper::body::Body as _;
 use tokio::time::Instant;
 
-/// What a request holds while the enclave works on it.
+use super::Relay;
+use super::exchange::SMALL_ANSWER_BYTES;
+use super::headers::filter_answer;
+use crate::admission::{ConcurrencyPermit, Reservation};
+use crate::body::{StreamedBody, WholeBody, chargeable, collect};
+use crate::problem::Problem;
+use crate::source::Source;
+
+/// Permit and memory of a request while the enclave works on it.
 pub(super) struct Admitted {
     pub(super) source: Source,
     /// Held until the enclave has sent the whole answer, however slowly the client reads it.

@@ -1,15 +1,17 @@
 //! Whether the enclave takes requests. One caller asks for all that wait.
 
-use super::Relay;
-use crate::body::collect;
-use crate::problem::Problem;
-use bytes::Bytes;
-use http::{Request, StatusCode};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+
+use super::Relay;
+use crate::body::collect;
+use crate::problem::Problem;
 
 /// Longest body of `/readyz`, bytes.
 const READY_MAX: u64 = 4096;

@@ -1,20 +1,22 @@
-//! The real program, which is killed at any moment, and what it has acknowledged before.
+//! The real program, and the heads and receipts that it has acknowledged before a kill.
 
-use crate::support::{self, FakeEnclave};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
 use merkle::Hash;
 use merkle::head::TreeHead;
 use merkle::json::{Consistency, Inclusion, SignedHead, from_json, hex};
 use merkle::verify;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+
+use crate::support::{self, FakeEnclave};
 
 /// The real program, until it is killed.
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: std::net::SocketAddr,
-    /// Its log.
-    pub(crate) said: Arc<Mutex<String>>,
+    /// The program's log lines.
+    pub(crate) log: Arc<Mutex<String>>,
 }
 
 impl Process {
@@ -22,7 +24,7 @@ impl Process {
         Self::spawn(enclave, Command::new(env!("CARGO_BIN_EXE_host-proxy")))
     }
 
-    /// With the signal ignored that a write beyond a file's greatest size brings: the write fails, as on a full disk.
+    /// Starts it with SIGXFSZ ignored, so that a write beyond the limit on file sizes fails, as on a full disk.
     pub(crate) fn start_without_xfsz(enclave: &FakeEnclave) -> Self {
         let mut shell = Command::new("sh");
         shell
@@ -46,33 +48,33 @@ impl Process {
                 let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
                 line["address"].as_str()?.parse().ok()
             })
-            .expect("it says where it listens, or why it cannot start");
-        let said = Arc::new(Mutex::new(String::new()));
-        let heard = Arc::clone(&said);
-        // Its pipe must not fill up.
+            .expect("the first lines of the log name the address, or the error");
+        let log = Arc::new(Mutex::new(String::new()));
+        let writer = Arc::clone(&log);
+        // Reads on, so that the pipe does not fill up.
         std::thread::spawn(move || {
-            lines.for_each(|line| heard.lock().unwrap().push_str(&line.unwrap()));
+            lines.for_each(|line| writer.lock().unwrap().push_str(&line.unwrap()));
         });
         Self {
             child,
             address,
-            said,
+            log,
         }
     }
 
-    /// Sealed traffic, after which the log is looked at.
+    /// Sends a sealed request, after which the proxy pulls the log.
     pub(crate) fn traffic(&self) {
         assert!(Self::ask(self.address));
     }
 
-    /// One sealed request after the other until the address refuses them; returns how many were answered.
-    pub(crate) fn work(address: std::net::SocketAddr) -> usize {
+    /// Sends sealed requests until the address refuses one; returns the number of answers.
+    pub(crate) fn send_until_refused(address: std::net::SocketAddr) -> usize {
         std::iter::repeat_with(|| Self::ask(address))
             .take_while(|answered| *answered)
             .count()
     }
 
-    /// Whether a sealed request got its answer.
+    /// Sends a sealed request; returns whether it got its answer.
     pub(crate) fn ask(address: std::net::SocketAddr) -> bool {
         use std::io::{Read as _, Write as _};
         let mut answer = Vec::new();
@@ -84,7 +86,7 @@ impl Process {
         asked.is_ok() && answer.ends_with(b"sealed")
     }
 
-    /// The greatest size that its files may get; what lies beyond fails to be written.
+    /// Sets the largest size of the program's files. Writes beyond it fail.
     pub(crate) fn limit_files(&self, bytes: &str) {
         let limit = Command::new("prlimit")
             .args(["--pid", &self.child.id().to_string()])
@@ -108,7 +110,7 @@ impl Process {
         found.then(|| body.to_vec())
     }
 
-    /// SIGTERM: a planned stop.
+    /// Sends SIGTERM: a planned stop.
     pub(crate) fn begin_stop(&self) {
         let kill = Command::new("kill")
             .arg(self.child.id().to_string())
@@ -116,19 +118,19 @@ impl Process {
         assert!(kill.unwrap().success());
     }
 
-    /// Waits for its end, and returns whether it was an orderly one.
+    /// Waits for the program to end, and returns whether its exit status is 0.
     pub(crate) fn wait(mut self) -> bool {
         self.child.wait().unwrap().success()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 }
 
-/// Everything that any life of the process has acknowledged.
+/// Heads and receipts that any run of the program has acknowledged.
 #[derive(Default)]
 pub(crate) struct Acknowledged {
     pub(crate) heads: Vec<TreeHead>,
@@ -152,8 +154,8 @@ impl Acknowledged {
         }
     }
 
-    /// After a restart: the newest tree extends every acknowledged one, and holds every acknowledged receipt.
-    pub(crate) async fn still_holds(&self, process: &Process, name: &str, thorough: bool) {
+    /// Checks after a restart that the newest tree extends every acknowledged one, and has every acknowledged receipt.
+    pub(crate) async fn assert_kept(&self, process: &Process, name: &str, thorough: bool) {
         let Some(last) = self.heads.last() else {
             return;
         };
@@ -161,7 +163,7 @@ impl Acknowledged {
         let head = TreeHead::verify(&from_json::<SignedHead>(&head).unwrap().head).unwrap();
         assert!(
             head.size >= last.size,
-            "{} leaves were acknowledged, {} are there",
+            "{} leaves were acknowledged, {} are stored",
             last.size,
             head.size
         );

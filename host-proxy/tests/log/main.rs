@@ -1,4 +1,4 @@
-//! The log as anybody asks for it, over HTTP, and through a hundred sudden deaths of the process.
+//! The log over HTTP, and over a hundred kills of the process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,17 +12,19 @@ mod stop;
 #[path = "../support/mod.rs"]
 mod support;
 
-use axum::Router;
-use axum::routing::{get, post};
-use fake::{FakeLog, Shared, enclave};
-use http::StatusCode;
-use life::{Acknowledged, Process};
-use merkle::head::TreeHead;
-use merkle::json::{Consistency, Inclusion, SignedHead, from_json, hex};
-use merkle::verify;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use axum::Router;
+use axum::routing::{get, post};
+use http::StatusCode;
+use merkle::head::TreeHead;
+use merkle::json::{Consistency, Inclusion, SignedHead, from_json, hex};
+use merkle::verify;
+
+use fake::{FakeLog, Shared, enclave};
+use life::{Acknowledged, Process};
 use support::{Answer, FakeEnclave, Running};
 
 fn shared(logs: Vec<FakeLog>) -> Shared {
@@ -39,7 +41,7 @@ async fn proxy(enclave: &FakeEnclave) -> Running {
     Running::start(&enclave.path(), &log).await
 }
 
-/// Asks again until the answer is there; a test that waits in vain is stopped by its runner.
+/// Asks until the answer is the wanted one. The test's runner bounds the time.
 async fn until<T>(proxy: &Running, path: &str, wanted: impl Fn(Answer) -> Option<T>) -> T {
     loop {
         if let Some(found) = wanted(proxy.get(path).await) {
@@ -49,8 +51,8 @@ async fn until<T>(proxy: &Running, path: &str, wanted: impl Fn(Answer) -> Option
     }
 }
 
-/// Waits until the metrics hold `line`.
-async fn told(proxy: &Running, line: &str) {
+/// Waits until the metrics contain `line`.
+async fn wait_for_metric(proxy: &Running, line: &str) {
     while !proxy.metrics().await.text().contains(line) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -88,7 +90,7 @@ async fn receipts_are_pulled_after_traffic_and_proven() {
     let proof: Inclusion = from_json(&proxy.get(&path).await.body).unwrap();
     assert_eq!(TreeHead::verify(&proof.head).unwrap(), second);
     verify::inclusion(&leaf, proof.index, 251, &proof.path, &second.root).unwrap();
-    // The earlier head is still there for who comes later.
+    // The earlier head is still served.
     let earlier = proxy.get(&format!("{}?size=250", head(&new))).await;
     assert_eq!(head_of(&earlier), Some(first));
     assert_eq!(earlier.header("access-control-allow-origin"), Some("*"));
@@ -102,11 +104,11 @@ async fn receipts_are_pulled_after_traffic_and_proven() {
         .iter()
         .find(|log| log["log"] == new.name());
     assert_eq!(entry.unwrap()["size"], 251);
-    told(&proxy, "clearseal_proxy_log_leaves 254").await;
+    wait_for_metric(&proxy, "clearseal_proxy_log_leaves 254").await;
 }
 
 #[tokio::test]
-async fn what_is_not_there_and_what_is_no_question_is_said() {
+async fn unknown_items_and_invalid_queries_are_reported() {
     let logs = shared(vec![FakeLog::new(1, 5)]);
     let enclave = FakeEnclave::start(enclave(&logs));
     let proxy = proxy(&enclave).await;
@@ -115,10 +117,10 @@ async fn what_is_not_there_and_what_is_no_question_is_said() {
         head_of(&answer)
     })
     .await;
-    let nobody = "0".repeat(64);
+    let unknown = "0".repeat(64);
     let upper = name.to_uppercase();
     for (path, status, code) in [
-        (format!("/v1/log/{nobody}/head"), 404, "LOG_UNKNOWN"),
+        (format!("/v1/log/{unknown}/head"), 404, "LOG_UNKNOWN"),
         ("/v1/log/short/head".to_owned(), 404, "LOG_UNKNOWN"),
         (format!("/v1/log/{upper}/head"), 404, "LOG_UNKNOWN"),
         (
@@ -147,12 +149,12 @@ async fn what_is_not_there_and_what_is_no_question_is_said() {
             "LOG_QUERY_INVALID",
         ),
         (
-            format!("/v1/log/{name}/inclusion?receipt={nobody}"),
+            format!("/v1/log/{name}/inclusion?receipt={unknown}"),
             404,
             "RECEIPT_NOT_LOGGED",
         ),
         (
-            format!("/v1/log/{nobody}/inclusion?receipt={nobody}"),
+            format!("/v1/log/{unknown}/inclusion?receipt={unknown}"),
             404,
             "LOG_UNKNOWN",
         ),
@@ -177,7 +179,7 @@ async fn what_is_not_there_and_what_is_no_question_is_said() {
             "TREE_SIZE_UNKNOWN",
         ),
         (
-            format!("/v1/log/{nobody}/consistency?from=1"),
+            format!("/v1/log/{unknown}/consistency?from=1"),
             404,
             "LOG_UNKNOWN",
         ),
@@ -206,9 +208,9 @@ async fn without_a_file_there_is_no_log() {
     assert_eq!(proxy.get("/v1/log").await.problem(), "NOT_FOUND");
 }
 
-/// An hour goes by between two publications: receipts are stored, and strangers are shown nothing of them.
+/// The publications are an hour apart. Receipts are stored in between, and not shown.
 #[tokio::test]
-async fn strangers_learn_of_receipts_at_fixed_intervals_only() {
+async fn receipts_are_published_only_at_fixed_intervals() {
     let logs = shared(vec![FakeLog::new(1, 10)]);
     let enclave = FakeEnclave::start(enclave(&logs));
     let file = enclave.path().with_file_name("receipts.redb");
@@ -220,7 +222,7 @@ async fn strangers_learn_of_receipts_at_fixed_intervals_only() {
     let mut proxy = Running::start(&enclave.path(), &log).await;
     let name = logs.lock().unwrap()[0].name();
     let path = format!("/v1/log/{name}/head");
-    // At start everything is published.
+    // A start publishes all leaves.
     until(&proxy, &path, |answer| head_of(&answer)).await;
     let before = [&path, "/v1/log"].map(str::to_owned);
     let mut shown = Vec::new();
@@ -228,7 +230,7 @@ async fn strangers_learn_of_receipts_at_fixed_intervals_only() {
         shown.push(proxy.get(path).await.body);
     }
     assert_eq!(proxy.post("/v1/gateway", "x").await.status, StatusCode::OK);
-    told(&proxy, "clearseal_proxy_log_leaves 11").await;
+    wait_for_metric(&proxy, "clearseal_proxy_log_leaves 11").await;
     for (path, shown) in before.iter().zip(shown) {
         assert_eq!(proxy.get(path).await.body, shown, "{path}");
     }
@@ -250,10 +252,10 @@ async fn strangers_learn_of_receipts_at_fixed_intervals_only() {
     proxy.task.await.unwrap();
 }
 
-/// Waits until the metrics say that a pull was refused with `code`.
-async fn refused(proxy: &Running, code: &str) {
+/// Waits until the metrics count a refused pull with `code`.
+async fn wait_for_refusal(proxy: &Running, code: &str) {
     let line = format!("clearseal_proxy_log_refusals_total{{code=\"{code}\"}}");
-    told(proxy, &line).await;
+    wait_for_metric(proxy, &line).await;
 }
 
 #[tokio::test]
@@ -267,7 +269,7 @@ async fn a_history_that_changes_is_refused_reported_and_not_served() {
 
     logs.lock().unwrap()[0].leaves[3] = [7; 32];
     proxy.post("/v1/gateway", "x").await;
-    refused(&proxy, "LOG_FORKED").await;
+    wait_for_refusal(&proxy, "LOG_FORKED").await;
     assert_eq!(head_of(&proxy.get(&path).await), Some(honest.tree_head(10)));
 
     logs.lock().unwrap()[0] = FakeLog {
@@ -276,21 +278,21 @@ async fn a_history_that_changes_is_refused_reported_and_not_served() {
         ..honest.clone()
     };
     proxy.post("/v1/gateway", "x").await;
-    refused(&proxy, "LOG_INCOMPLETE").await;
+    wait_for_refusal(&proxy, "LOG_INCOMPLETE").await;
     assert_eq!(head_of(&proxy.get(&path).await), Some(honest.tree_head(10)));
 }
 
 #[tokio::test]
-async fn an_enclave_without_a_log_is_said_and_relayed_all_the_same() {
+async fn an_enclave_without_a_log_is_reported_and_relayed() {
     let router = Router::new().route("/v1/gateway", axum::routing::post("sealed"));
     let enclave = FakeEnclave::start(router);
     let proxy = proxy(&enclave).await;
-    refused(&proxy, "LOG_PULL_FAILED").await;
+    wait_for_refusal(&proxy, "LOG_PULL_FAILED").await;
     assert_eq!(proxy.post("/v1/gateway", "x").await.text(), "sealed");
 }
 
 #[tokio::test]
-async fn a_corrupt_file_keeps_the_proxy_from_starting() {
+async fn a_corrupt_file_prevents_a_start() {
     use clap::Parser as _;
     let folder = tempfile::TempDir::new().unwrap();
     let file = folder.path().join("receipts.redb");
@@ -311,9 +313,9 @@ async fn a_corrupt_file_keeps_the_proxy_from_starting() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_sudden_deaths_lose_nothing_that_was_acknowledged() {
+async fn a_hundred_kills_lose_nothing_acknowledged() {
     let mut log = FakeLog::new(1, 0);
-    // It grows whenever it is asked: every life of the process has something to write at once.
+    // Each read adds leaves, so that every process has something to write at once.
     log.growth = 3;
     let name = log.name();
     let logs = shared(vec![log]);
@@ -323,21 +325,21 @@ async fn a_hundred_sudden_deaths_lose_nothing_that_was_acknowledged() {
     for life in 0..100 {
         let process = Process::start(&enclave);
         acknowledged
-            .still_holds(&process, &name, life % 20 == 19)
+            .assert_kept(&process, &name, life % 20 == 19)
             .await;
         chance = chance
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
         let delay = Duration::from_micros((chance >> 33) % 12_000);
         if life % 2 == 0 {
-            // Dies soon after it has said something new.
+            // Kills the process soon after it has acknowledged a new head.
             let before = acknowledged.heads.len();
             while acknowledged.heads.len() == before {
                 let newest = logs.lock().unwrap()[0].leaves.last().copied();
                 acknowledged.note(&process, &name, newest).await;
             }
         }
-        // Or in the middle of writing what it has just pulled.
+        // Or while it writes leaves that it has just pulled.
         tokio::time::sleep(delay).await;
         process.kill();
     }
@@ -346,12 +348,12 @@ async fn a_hundred_sudden_deaths_lose_nothing_that_was_acknowledged() {
         "every second life acknowledged a head"
     );
     let process = Process::start(&enclave);
-    acknowledged.still_holds(&process, &name, true).await;
+    acknowledged.assert_kept(&process, &name, true).await;
     process.kill();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_was_full_is_written_again_when_it_has_room() {
+async fn a_full_disk_is_written_again_once_it_has_room() {
     let logs = shared(vec![FakeLog::new(1, 10)]);
     let name = logs.lock().unwrap()[0].name();
     let enclave = FakeEnclave::start(enclave(&logs));
@@ -361,7 +363,7 @@ async fn a_disk_that_was_full_is_written_again_when_it_has_room() {
     }
     process.limit_files("4096");
     logs.lock().unwrap()[0].grow(5000);
-    while !process.said.lock().unwrap().contains("LOG_UNAVAILABLE") {
+    while !process.log.lock().unwrap().contains("LOG_UNAVAILABLE") {
         process.traffic();
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -378,9 +380,9 @@ async fn a_disk_that_was_full_is_written_again_when_it_has_room() {
     assert!(checked.leaves >= size);
 }
 
-/// A refused request issued no receipt: a flood of them must not become signatures of the enclave and writes to the disk.
+/// A refused request issued no receipt, so a flood of them must not cause signatures of the enclave and writes to the disk.
 #[tokio::test]
-async fn a_refusal_is_no_reason_to_pull() {
+async fn a_refusal_causes_no_pull() {
     let pulls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&pulls);
     let router = Router::new()

@@ -1,4 +1,4 @@
-//! Planned stops, at every moment: no receipt of an answer is missing from the file afterwards.
+//! Planned stops at any moment: afterwards the file has the receipt of every answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,8 @@ use crate::life::Process;
 use crate::support::{FakeEnclave, Running};
 use crate::{head_of, proxy, shared, until};
 
-/// Everything that the enclave issued is in the file, and the enclave knows it.
-fn is_whole(enclave: &FakeEnclave, logs: &Shared) {
+/// Checks that the file has every receipt that the enclave issued, and that the enclave knows it.
+fn assert_complete(enclave: &FakeEnclave, logs: &Shared) {
     let file = enclave.path().with_file_name("receipts.redb");
     Store::check(&file).unwrap();
     let store = Store::open(&file).unwrap();
@@ -44,11 +44,11 @@ async fn pulled(proxy: &Running, logs: &Shared) {
     .await;
 }
 
-/// Holds requests for one path, once it is told to.
+/// Holds requests for one path while it is closed.
 #[derive(Clone, Default)]
 struct Gate {
     path: &'static str,
-    /// After the enclave has answered, and before the proxy hears of it; otherwise before the enclave hears of it.
+    /// Holds the answer of the enclave; otherwise holds the request.
     after: bool,
     closed: Arc<AtomicBool>,
     entered: Arc<Notify>,
@@ -96,7 +96,7 @@ async fn a_stop_right_after_an_answer_leaves_its_receipt_in_the_log() {
     assert_eq!(proxy.post("/v1/gateway", "x").await.text(), "sealed");
     proxy.stop();
     proxy.task.await.unwrap();
-    is_whole(&enclave, &logs);
+    assert_complete(&enclave, &logs);
 }
 
 #[tokio::test]
@@ -119,12 +119,12 @@ async fn a_stop_during_an_answer_waits_for_it_and_for_its_receipt() {
         gate.open();
         assert!(client.await.unwrap());
         proxy.task.await.unwrap();
-        is_whole(&enclave, &logs);
+        assert_complete(&enclave, &logs);
     }
 }
 
 #[tokio::test]
-async fn a_stop_during_a_pull_that_came_too_early_pulls_again() {
+async fn a_stop_during_an_earlier_pull_pulls_again() {
     for path in ["/v1/log", "/v1/log/leaves"] {
         let logs = shared(vec![FakeLog::new(1, 250)]);
         let gate = Gate {
@@ -138,17 +138,17 @@ async fn a_stop_during_a_pull_that_came_too_early_pulls_again() {
         gate.close();
         assert_eq!(proxy.post("/v1/gateway", "x").await.text(), "sealed");
         gate.entered.notified().await;
-        // The pull under way may have its answer already, without this receipt.
+        // The pull in progress may already have its answer, without this receipt.
         assert_eq!(proxy.post("/v1/gateway", "x").await.text(), "sealed");
         proxy.stop();
         gate.open();
         proxy.task.await.unwrap();
-        is_whole(&enclave, &logs);
+        assert_complete(&enclave, &logs);
     }
 }
 
 #[tokio::test]
-async fn a_proxy_whose_enclave_is_gone_ends_all_the_same() {
+async fn a_proxy_without_its_enclave_stops_nevertheless() {
     let logs = shared(vec![FakeLog::new(1, 250)]);
     let mut enclave = FakeEnclave::start(enclave(&logs));
     let mut proxy = proxy(&enclave).await;
@@ -159,7 +159,7 @@ async fn a_proxy_whose_enclave_is_gone_ends_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_history_that_is_refused_at_the_end_ends_the_proxy() {
+async fn a_refused_history_at_the_end_does_not_prevent_a_stop() {
     let logs = shared(vec![FakeLog::new(1, 250)]);
     let enclave = FakeEnclave::start(enclave(&logs));
     let mut proxy = proxy(&enclave).await;
@@ -169,7 +169,7 @@ async fn a_history_that_is_refused_at_the_end_ends_the_proxy() {
     proxy.task.await.unwrap();
 }
 
-/// Two clients work while the real program is told to stop, each time at another moment of its pulls and commits.
+/// Two clients send requests while the real program is stopped, each time at another moment of its pulls and commits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn planned_stops_at_any_moment_lose_nothing() {
     let logs = shared(vec![FakeLog::new(1, 0)]);
@@ -178,7 +178,8 @@ async fn planned_stops_at_any_moment_lose_nothing() {
     for life in 0..12 {
         let process = Process::start(&enclave);
         let address = process.address;
-        let clients = [0, 1].map(|_| std::thread::spawn(move || Process::work(address)));
+        let clients =
+            [0, 1].map(|_| std::thread::spawn(move || Process::send_until_refused(address)));
         chance = chance
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -191,13 +192,13 @@ async fn planned_stops_at_any_moment_lose_nothing() {
             .iter()
             .sum::<usize>();
         assert!(logs.lock().unwrap()[0].leaves.len() >= answered, "{life}");
-        is_whole(&enclave, &logs);
+        assert_complete(&enclave, &logs);
     }
     assert!(answered > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_with_a_full_disk_is_reported_and_made_up_for() {
+async fn a_stop_with_a_full_disk_is_reported_and_the_next_start_stores_the_rest() {
     let logs = shared(vec![FakeLog::new(1, 10)]);
     let name = logs.lock().unwrap()[0].name();
     let enclave = FakeEnclave::start(enclave(&logs));
@@ -209,27 +210,27 @@ async fn a_stop_with_a_full_disk_is_reported_and_made_up_for() {
         }
         process.limit_files("4096");
         logs.lock().unwrap()[0].grow(5000);
-        while !process.said.lock().unwrap().contains("LOG_UNAVAILABLE") {
+        while !process.log.lock().unwrap().contains("LOG_UNAVAILABLE") {
             process.traffic();
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         process.begin_stop();
         if room_in_time {
-            while !process.said.lock().unwrap().contains("drained") {
+            while !process.log.lock().unwrap().contains("drained") {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             process.limit_files("unlimited");
         }
-        let said = Arc::clone(&process.said);
+        let log = Arc::clone(&process.log);
         assert!(
             tokio::task::spawn_blocking(|| process.wait())
                 .await
                 .unwrap()
         );
-        let unfinished = said.lock().unwrap().contains("LOG_UNFINISHED");
+        let unfinished = log.lock().unwrap().contains("LOG_UNFINISHED");
         assert_eq!(unfinished, !room_in_time);
         if room_in_time {
-            is_whole(&enclave, &logs);
+            assert_complete(&enclave, &logs);
         }
     }
     // The enclave still has what the full disk could not take.
@@ -240,5 +241,5 @@ async fn a_stop_with_a_full_disk_is_reported_and_made_up_for() {
             .await
             .unwrap()
     );
-    is_whole(&enclave, &logs);
+    assert_complete(&enclave, &logs);
 }

@@ -1,4 +1,4 @@
-//! An enclave's log, honest unless the test says otherwise.
+//! A fake enclave's log, honest unless the test changes it.
 #![allow(
     clippy::unwrap_used,
     dead_code,
@@ -27,11 +27,11 @@ pub struct FakeLog {
     pub leaves: Vec<Hash>,
     pub time: u64,
     pub document: Vec<u8>,
-    /// Leaves that the log grows by whenever it is read.
+    /// Number of leaves that each read of the log adds.
     pub growth: u64,
-    /// First leaf that is still remembered.
+    /// Index of the first leaf that the enclave still has.
     pub oldest: u64,
-    /// Leaves that the host has acknowledged: it asked from the end.
+    /// Number of leaves that the host has acknowledged by asking for those after them.
     pub acknowledged: usize,
 }
 
@@ -89,7 +89,7 @@ impl FakeLog {
         }
     }
 
-    /// What a host that has `from` leaves needs to have `to`.
+    /// The batch that takes a host from `from` leaves to `to`.
     pub fn batch(&self, from: usize, to: usize) -> Batch {
         Batch {
             log: self.id(),
@@ -102,7 +102,7 @@ impl FakeLog {
 /// Logs of an enclave, newest first.
 pub type Shared = Arc<Mutex<Vec<FakeLog>>>;
 
-/// An enclave that answers sealed requests with noise, and each with a receipt.
+/// An enclave that answers sealed requests with fixed text, and issues a receipt for each.
 pub fn enclave(logs: &Shared) -> Router {
     Router::new()
         .route("/readyz", get("ready\n"))
@@ -127,31 +127,31 @@ async fn list(State(logs): State<Shared>) -> String {
 }
 
 #[derive(serde::Deserialize)]
-struct Asked {
+struct LeavesQuery {
     log: String,
     from: usize,
 }
 
-async fn leaves(State(logs): State<Shared>, Query(asked): Query<Asked>) -> Response {
+async fn leaves(State(logs): State<Shared>, Query(query): Query<LeavesQuery>) -> Response {
     let mut logs = logs.lock().unwrap();
-    let id = from_hex(&asked.log).unwrap();
+    let id = from_hex(&query.log).unwrap();
     let Some(log) = logs.iter_mut().find(|log| log.id() == id) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    if (asked.from as u64) < log.oldest || asked.from > log.leaves.len() {
+    if (query.from as u64) < log.oldest || query.from > log.leaves.len() {
         return StatusCode::GONE.into_response();
     }
-    if asked.from == log.leaves.len() {
-        log.acknowledged = asked.from;
+    if query.from == log.leaves.len() {
+        log.acknowledged = query.from;
     }
     log.grow(log.growth);
     let all = log.leaves.len();
-    // A few at a time, so that a pull takes several questions.
-    let leaves = log.leaves[asked.from..all.min(asked.from + 100)].to_vec();
+    // A few at a time, so that a pull takes several requests.
+    let leaves = log.leaves[query.from..all.min(query.from + 100)].to_vec();
     let head = log.sign(&log.tree_head(all));
     to_json(&Leaves {
         format: Format::new(),
-        from: asked.from as u64,
+        from: query.from as u64,
         leaves,
         head,
     })

@@ -1,10 +1,13 @@
-//! A proxy between a client and an enclave that does as the test says.
+//! A proxy between a client and a fake enclave that the test controls.
 #![allow(
     clippy::unwrap_used,
     dead_code,
     unreachable_pub,
     reason = "each test file uses a part, and a helper that fails is a test that fails"
 )]
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use axum::Router;
 use bytes::Bytes;
@@ -14,15 +17,13 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream, UnixListener};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// An enclave that can die and come back at the same address.
+/// An enclave that can be killed and restarted at the same address.
 pub struct FakeEnclave {
     folder: TempDir,
     task: Option<JoinHandle<()>>,
@@ -46,7 +47,7 @@ impl FakeEnclave {
         self.folder.path().join("enclave.sock")
     }
 
-    /// Takes the socket, which nobody serves unless the test does.
+    /// Binds the socket, for the test to serve.
     pub fn listen(&self) -> UnixListener {
         UnixListener::bind(self.path()).unwrap()
     }
@@ -59,7 +60,7 @@ impl FakeEnclave {
         std::fs::remove_file(self.path()).unwrap();
     }
 
-    /// Its connections belong to its task, so that they die with it as those of a process do.
+    /// Serves `router`. The connections belong to its task, so that they end with it like those of a process.
     pub fn restart(&mut self, router: Router) {
         let listener = self.listen();
         self.task = Some(tokio::spawn(async move {
@@ -116,7 +117,7 @@ impl Running {
         self.stop.take().unwrap().send(()).unwrap();
     }
 
-    /// What the operator's own address answers.
+    /// Reads the metrics from the operator's address.
     pub async fn metrics(&self) -> Answer {
         let request = Request::get(format!("http://{}/metrics", self.metrics))
             .body(Full::default())
@@ -158,7 +159,7 @@ impl Running {
         Answer::read(response).await
     }
 
-    /// Writes bytes as they are and reads until the proxy closes.
+    /// Writes raw bytes and reads until the proxy closes.
     pub async fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(bytes).await.unwrap();
@@ -168,7 +169,7 @@ impl Running {
     }
 }
 
-/// A connection from another address of this machine, 127.0.0.`last`, than that of the honest client.
+/// Connects from 127.0.0.`last`, which is another address than the honest client's.
 pub async fn from(last: u8, to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket
@@ -177,15 +178,15 @@ pub async fn from(last: u8, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.unwrap()
 }
 
-/// Sends `request` over a connection from 127.0.0.`last`, and reads until the proxy closes. A reset is an end too.
+/// Sends `request` over a connection from 127.0.0.`last`, and reads until the proxy closes or resets it.
 pub async fn ask_from(last: u8, to: SocketAddr, request: &str) -> String {
     let mut stream = from(last, to).await;
     stream.write_all(request.as_bytes()).await.unwrap();
-    String::from_utf8_lossy(&end_of(stream).await).into_owned()
+    String::from_utf8_lossy(&read_to_end(stream).await).into_owned()
 }
 
-/// What comes until the connection ends, closed or reset.
-pub async fn end_of(mut stream: TcpStream) -> Vec<u8> {
+/// Reads until the connection is closed or reset.
+pub async fn read_to_end(mut stream: TcpStream) -> Vec<u8> {
     let mut answer = Vec::new();
     let mut buffer = [0; 16 << 10];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
@@ -225,7 +226,7 @@ impl Answer {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// The problem's code, after the whole document has been judged.
+    /// Checks the problem document, and returns its code.
     pub fn problem(&self) -> String {
         assert_eq!(
             self.header("content-type"),

@@ -1,28 +1,30 @@
-//! The client, against a server that takes KMS's place.
+//! The client against a server in KMS's place.
 
-use super::*;
-use crate::kms::Recipient;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
 use aws_sdk_kms::config::Credentials;
 use axum::Router;
 use axum::body::Bytes;
 use axum::routing::post;
 use http::HeaderMap;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
-type Heard = Arc<Mutex<Vec<(HeaderMap, Value)>>>;
+use super::*;
+use crate::kms::Recipient;
 
-/// A KMS that answers everything so, and remembers what it was asked.
-async fn kms(status: u16, answer: Value) -> (Aws, Heard) {
-    let heard = Heard::default();
+type Requests = Arc<Mutex<Vec<(HeaderMap, Value)>>>;
+
+/// A KMS that gives one answer to every request, and records the requests.
+async fn kms(status: u16, answer: Value) -> (Aws, Requests) {
+    let requests = Requests::default();
     let status = StatusCode::from_u16(status).unwrap();
     let app = Router::new().route(
         "/",
         post({
-            let heard = Arc::clone(&heard);
+            let requests = Arc::clone(&requests);
             move |headers: HeaderMap, body: Bytes| async move {
                 let body = serde_json::from_slice(&body).unwrap();
-                heard.lock().unwrap().push((headers, body));
+                requests.lock().unwrap().push((headers, body));
                 (status, answer.to_string())
             }
         }),
@@ -44,7 +46,7 @@ async fn kms(status: u16, answer: Value) -> (Aws, Heard) {
         .retry_config(RetryConfig::disabled())
         .endpoint_url(url)
         .build();
-    (Aws(Client::from_conf(config)), heard)
+    (Aws(Client::from_conf(config)), requests)
 }
 
 fn request() -> Decrypt {
@@ -63,13 +65,13 @@ fn request() -> Decrypt {
 #[tokio::test]
 async fn the_enclaves_request_arrives_signed_and_unchanged() {
     let envelope = Base64::encode_string(b"envelope");
-    let said = json!({ "KeyId": "arn", "CiphertextForRecipient": envelope });
-    let (aws, heard) = kms(200, said.clone()).await;
+    let sent = json!({ "KeyId": "arn", "CiphertextForRecipient": envelope });
+    let (aws, requests) = kms(200, sent.clone()).await;
     let answer = aws.decrypt(&request()).await.unwrap();
-    assert_eq!((answer.status, answer.body), (StatusCode::OK, said));
-    let heard = heard.lock().unwrap();
-    let [(headers, body)] = heard.as_slice() else {
-        panic!("{} requests", heard.len())
+    assert_eq!((answer.status, answer.body), (StatusCode::OK, sent));
+    let requests = requests.lock().unwrap();
+    let [(headers, body)] = requests.as_slice() else {
+        panic!("{} requests", requests.len())
     };
     assert_eq!(*body, serde_json::to_value(request()).unwrap());
     assert_eq!(headers["x-amz-target"], "TrentService.Decrypt");
@@ -79,10 +81,10 @@ async fn the_enclaves_request_arrives_signed_and_unchanged() {
 }
 
 #[tokio::test]
-async fn a_plaintext_is_passed_on_to_be_refused() {
-    let said = json!({ "KeyId": "arn", "Plaintext": Base64::encode_string(b"key") });
-    let (aws, _) = kms(200, said.clone()).await;
-    assert_eq!(aws.decrypt(&request()).await.unwrap().body, said);
+async fn a_plaintext_is_passed_to_the_endpoint_which_refuses_it() {
+    let sent = json!({ "KeyId": "arn", "Plaintext": Base64::encode_string(b"key") });
+    let (aws, _) = kms(200, sent.clone()).await;
+    assert_eq!(aws.decrypt(&request()).await.unwrap().body, sent);
 }
 
 #[tokio::test]
@@ -92,21 +94,21 @@ async fn a_refusal_keeps_its_name() {
         (400, "ThrottlingException"),
         (500, "KMSInternalException"),
     ] {
-        let (aws, heard) = kms(status, json!({ "__type": name, "message": "no" })).await;
+        let (aws, requests) = kms(status, json!({ "__type": name, "message": "no" })).await;
         let answer = aws.decrypt(&request()).await.unwrap();
         assert_eq!(answer.status.as_u16(), status);
         assert_eq!(answer.body, json!({ "__type": name, "message": "no" }));
-        assert_eq!(heard.lock().unwrap().len(), 1, "one attempt a call");
+        assert_eq!(requests.lock().unwrap().len(), 1, "one attempt a call");
     }
 }
 
 #[tokio::test]
-async fn what_is_no_answer_of_kms_is_none() {
+async fn answers_of_another_server_and_invalid_requests_are_errors() {
     let (aws, _) = kms(502, json!("a gateway's page")).await;
     assert!(aws.decrypt(&request()).await.is_err());
     let mut request = request();
     request.ciphertext_blob = "not base64".to_owned();
-    let (aws, heard) = kms(200, json!({})).await;
+    let (aws, requests) = kms(200, json!({})).await;
     assert!(aws.decrypt(&request).await.is_err());
-    assert!(heard.lock().unwrap().is_empty());
+    assert!(requests.lock().unwrap().is_empty());
 }

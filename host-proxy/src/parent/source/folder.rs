@@ -1,7 +1,5 @@
-//! Models in a folder: `DIR/NAME/model.sealed`, and beside it `data-key.wrapped`.
+//! Models in a folder: `DIR/NAME/model.sealed` and `DIR/NAME/data-key.wrapped`.
 
-use super::{Artifact, Container, ModelName, Reading, Source, SourceError};
-use bytes::Bytes;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -9,13 +7,17 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
+use super::{Artifact, Container, ModelName, Reading, Source, SourceError};
+
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
     pub(super) fn open(folder: &Path) -> anyhow::Result<Self> {
         anyhow::ensure!(
             folder.is_dir(),
-            "{} is no folder; name one that holds NAME/model.sealed with --models",
+            "{} is not a folder; name one that holds NAME/model.sealed with --models",
             folder.display()
         );
         Ok(Self(folder.to_owned()))
@@ -46,7 +48,7 @@ impl Source for Folder {
     }
 }
 
-/// An open file stays the version that it is while another one takes its name.
+/// An open file. It keeps its contents where another file takes its name.
 struct OpenFile {
     file: Arc<File>,
     length: u64,
@@ -72,7 +74,7 @@ impl Container for OpenFile {
         })
     }
 
-    /// One is read while the other is sent.
+    /// One part is read while the other is sent.
     fn parallel(&self) -> usize {
         2
     }

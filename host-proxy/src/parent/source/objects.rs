@@ -1,8 +1,11 @@
-//! Models in S3, or behind a web server that gives ranges: `s3://BUCKET/PREFIX`, `https://HOST/PREFIX`.
+//! Models in S3, or on a web server that serves ranges: `s3://BUCKET/PREFIX`, `https://HOST/PREFIX`.
 //!
-//! Plain `http://` is as good: whoever changes a container on its way makes it unreadable, and what is inside is sealed.
+//! Plain `http://` is as safe: a container is sealed, and one that was changed in transit does not open.
 
-use super::{Artifact, Container, ModelName, Reading, Source, SourceError};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
 use anyhow::Context as _;
 use bytes::Bytes;
 use object_store::aws::AmazonS3Builder;
@@ -12,31 +15,31 @@ use object_store::{
     BackoffConfig, ClientOptions, Error, GetOptions, GetRange, ObjectMeta, ObjectStore,
     ObjectStoreExt as _, RetryConfig,
 };
-use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
 
-/// Ranges asked for at once: one connection of S3 gives some 80 MB a second.
+use super::{Artifact, Container, ModelName, Reading, Source, SourceError};
+
+/// Ranges that are read at once: one connection of S3 gives some 80 MB a second.
 const PARALLEL: usize = 8;
-/// For one connection, and for one range.
+/// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time for one range.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// A range that fails is asked for again so often; the enclave asks again after that.
+/// Further attempts at a range that fails; after them the enclave retries.
 const RETRIES: usize = 3;
 
 pub(super) struct Objects {
     store: Arc<dyn ObjectStore>,
-    /// Where the models lie in it.
+    /// Path of the models in the store.
     prefix: Path,
-    /// As the operator wrote it.
+    /// The operator's spelling, for the log.
     shown: String,
 }
 
 impl Objects {
-    /// Takes `s3://BUCKET/PREFIX`, `https://HOST/PREFIX` or `http://HOST/PREFIX`. Credentials and region of S3 come from the
-    /// environment or the instance's role, as AWS's own tools find them.
+    /// Opens `s3://BUCKET/PREFIX`, `https://HOST/PREFIX` or `http://HOST/PREFIX`. Credentials and region of S3 come from the
+    /// environment or the instance's role, as for AWS's tools.
     pub(super) fn open(place: &str) -> anyhow::Result<Self> {
-        crate::tls::provide();
+        crate::tls::install_provider();
         let unusable = || format!("--models {place} cannot be used");
         let retry = RetryConfig {
             backoff: BackoffConfig::default(),
@@ -77,7 +80,7 @@ impl Objects {
     }
 }
 
-/// Only where an endpoint of the operator's own asks for it.
+/// Whether the operator's own S3 endpoint is reached without TLS.
 fn allows_http() -> bool {
     std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value == "true")
 }
@@ -91,7 +94,7 @@ impl Source for Objects {
             .fold(self.prefix.clone(), |path, part| path.join(part));
         Box::pin(async move {
             let found = self.store.head(&path).await;
-            let version = found.map_err(|error| failed(&shown, &error))?;
+            let version = found.map_err(|error| source_error(&shown, &error))?;
             Ok(Arc::new(Object {
                 store: Arc::clone(&self.store),
                 version,
@@ -121,19 +124,19 @@ impl Container for Object {
                 ..GetOptions::default()
             };
             let found = self.store.get_opts(&self.version.location, options).await;
-            let found = found.map_err(|error| failed(&self.shown, &error))?;
-            // A server without entity tags tells versions apart by their length alone.
-            let changed = found.meta.size != self.version.size
+            let found = found.map_err(|error| source_error(&self.shown, &error))?;
+            // Without entity tags only a version's length identifies it.
+            let is_replaced = found.meta.size != self.version.size
                 || found.meta.e_tag != self.version.e_tag
                 || found.range != range;
-            if changed {
+            if is_replaced {
                 let shown = &self.shown;
                 return Err(SourceError::Unavailable(format!(
-                    "{shown} became another one while it was read"
+                    "{shown} was replaced while it was read"
                 )));
             }
             let bytes = found.bytes().await;
-            let bytes = bytes.map_err(|error| failed(&self.shown, &error))?;
+            let bytes = bytes.map_err(|error| source_error(&self.shown, &error))?;
             if bytes.len() as u64 == range.end - range.start {
                 Ok(bytes)
             } else {
@@ -148,11 +151,11 @@ impl Container for Object {
     }
 }
 
-fn failed(shown: &str, error: &Error) -> SourceError {
+fn source_error(shown: &str, error: &Error) -> SourceError {
     match error {
         Error::NotFound { .. } => SourceError::Unknown(shown.to_owned()),
         Error::Precondition { .. } => {
-            SourceError::Unavailable(format!("{shown} became another one while it was read"))
+            SourceError::Unavailable(format!("{shown} was replaced while it was read"))
         }
         error => SourceError::Unavailable(format!("{shown}: {error}")),
     }

@@ -1,31 +1,33 @@
-//! A range of a container as a body: read in parts, several at once, sent in order.
+//! A body that reads a range of a container in parts, several at once, and sends them in order.
 
-use super::{Container, SourceError};
-use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
 use std::future::Future as _;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinHandle;
+
+use super::{Container, SourceError};
 
 /// Bytes of one read.
 const PART: u64 = 1 << 20;
 
 type Part = Result<Bytes, SourceError>;
 
-/// The body. Memory holds as many parts as are read at once, and one that is sent.
+/// The body. Memory holds the parts that are read at once, and one that is sent.
 pub(crate) struct Parts {
-    /// In order; each is being read, or was.
+    /// Reads that are in progress or done, in order.
     queue: Receiver<JoinHandle<Part>>,
     first: Option<JoinHandle<Part>>,
     left: u64,
 }
 
 impl Parts {
-    /// Begins to read `range`, which is inside the container.
+    /// Starts reading `range`, which is inside the container.
     pub(crate) fn begin(container: Arc<dyn Container>, range: Range<u64>) -> Self {
         // One part waits in `first` while the queue is full.
         let (sender, queue) = channel(container.parallel().saturating_sub(1).max(1));
@@ -33,14 +35,14 @@ impl Parts {
         tokio::spawn(async move {
             let mut at = range.start;
             while at < range.end {
-                // An error means that the body is gone.
-                let Ok(place) = sender.reserve().await else {
+                // An error means that the body was dropped.
+                let Ok(slot) = sender.reserve().await else {
                     return;
                 };
                 let part = at..(at + PART).min(range.end);
                 at = part.end;
                 let container = Arc::clone(&container);
-                place.send(tokio::spawn(async move { container.read(part).await }));
+                slot.send(tokio::spawn(async move { container.read(part).await }));
             }
         });
         Self {

@@ -1,7 +1,8 @@
 //! The schedule, the trees and the shares.
 
-use super::*;
 use merkle::nonces::NonceProof;
+
+use super::*;
 
 fn nonce(number: u8) -> Vec<u8> {
     vec![number; 32]

@@ -1,12 +1,14 @@
-//! Against a web server with ranges, and against an S3-compatible server where one runs.
+//! Runs against a web server with ranges, and an S3-compatible server where one is configured.
 
-use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::Router;
 use axum::extract::{Path as UrlPath, State};
 use axum::response::IntoResponse as _;
 use axum::routing::get;
 use http::{HeaderMap, StatusCode, header};
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
 
 const LENGTH: usize = (3 << 20) + 5;
 
@@ -14,7 +16,7 @@ fn contents() -> Vec<u8> {
     (0..LENGTH).map(|at| (at * 7 % 251) as u8).collect()
 }
 
-/// A web server with one model, whose version is counted here.
+/// A web server with one model. The counter is the model's version.
 async fn server(tagged: bool) -> (String, Arc<AtomicUsize>) {
     let version = Arc::new(AtomicUsize::new(1));
     let serve = move |State(version): State<Arc<AtomicUsize>>,
@@ -86,7 +88,7 @@ async fn reads_a_model(source: &Objects) {
 }
 
 #[tokio::test]
-async fn a_web_server_gives_ranges() {
+async fn a_web_server_serves_ranges() {
     for tagged in [true, false] {
         let (url, _) = server(tagged).await;
         for url in [url.clone(), format!("{url}/")] {
@@ -96,7 +98,7 @@ async fn a_web_server_gives_ranges() {
 }
 
 #[tokio::test]
-async fn a_container_that_changes_is_not_mixed() {
+async fn versions_of_a_container_are_not_mixed() {
     let (url, version) = server(true).await;
     let source = Objects::open(&url).unwrap();
     let container = open(&source, "tiny").await.unwrap();
@@ -105,13 +107,13 @@ async fn a_container_that_changes_is_not_mixed() {
     let Err(SourceError::Unavailable(text)) = container.read(10..20).await else {
         panic!("two versions")
     };
-    assert!(text.contains("became another one"), "{text}");
+    assert!(text.contains("was replaced"), "{text}");
     let container = open(&source, "tiny").await.unwrap();
     assert!(container.read(10..20).await.is_ok());
 }
 
 #[tokio::test]
-async fn what_is_no_place_is_refused_and_what_does_not_answer_is_unavailable() {
+async fn invalid_urls_are_refused_and_a_silent_server_is_unavailable() {
     for place in ["ftp://host/models", "s3://", "https://"] {
         assert!(Objects::open(place).is_err(), "{place}");
     }
@@ -120,10 +122,9 @@ async fn what_is_no_place_is_refused_and_what_does_not_answer_is_unavailable() {
     assert!(matches!(outcome, Ok(Err(SourceError::Unavailable(_)))));
 }
 
-/// `CLEARSEAL_TEST_S3` names a place in an S3-compatible server, `s3://BUCKET/PREFIX`, which the AWS variables reach and which
-/// the suite has filled.
+/// `CLEARSEAL_TEST_S3` names a folder of an S3-compatible server, `s3://BUCKET/PREFIX`. The AWS variables name the server.
 #[tokio::test]
-async fn an_s3_compatible_server_gives_ranges() {
+async fn an_s3_compatible_server_serves_ranges() {
     let Ok(place) = std::env::var("CLEARSEAL_TEST_S3") else {
         return;
     };
