@@ -1,8 +1,8 @@
-//! Why a channel could not be opened, or ended.
+//! Errors of a channel.
 
 use protocol::channel::ChannelError;
 
-/// Why a channel could not be opened, or ended.
+/// A channel could not be opened, or has ended.
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[coded(borrowed)]
 #[non_exhaustive]
@@ -11,7 +11,7 @@ pub enum Error {
     #[error("the connection failed ({0})")]
     #[coded("CHANNEL_IO", remedy = "Connect again.")]
     Io(#[from] std::io::Error),
-    /// The peer did nothing for too long.
+    /// The peer sent or read nothing for too long.
     #[error("the peer was silent for too long")]
     #[coded("CHANNEL_SILENT", remedy = "Connect again.")]
     Silent,
@@ -19,26 +19,26 @@ pub enum Error {
     #[error(transparent)]
     #[coded(transparent)]
     Channel(#[from] ChannelError),
-    /// The server's evidence is not good enough. Never a reason to try again.
+    /// The server's evidence was refused. A retry cannot help.
     #[error(transparent)]
     #[coded(transparent)]
     Refused(Refused),
-    /// The server no longer holds the receipt key that was verified: keys were replaced, or another replica answers.
+    /// The server does not hold the receipt key that was verified: keys were replaced, or another replica answers.
     #[error("the enclave does not hold the key that was verified any more")]
     #[coded("CHANNEL_STALE", remedy = "Verify it again.")]
     Stale,
-    /// A send was abandoned half-way: what the peer would read next is no frame.
+    /// A send was not completed: the next bytes would not be a frame to the peer.
     #[error("an earlier send was not completed")]
     #[coded("CHANNEL_HALF_SENT", remedy = "Connect again.")]
     HalfSent,
-    /// The application on the other side answered something else than was asked.
+    /// The application on the other side answered another item than the next one.
     #[error("the peer answered out of turn")]
     #[coded("CHANNEL_OUT_OF_TURN", remedy = "Report this to its operator.")]
     OutOfTurn,
 }
 
 impl Error {
-    /// Whether a network that is merely bad explains it. Refused evidence and forged bytes are never that.
+    /// Whether an unreliable network explains the error. It never explains refused evidence or forged bytes.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Io(_) | Self::Silent | Self::HalfSent => true,
@@ -48,15 +48,15 @@ impl Error {
     }
 }
 
-/// Why a server's evidence was refused.
+/// A refusal of a server's evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server's evidence was refused: {message}")]
 pub struct Refused {
     /// Code of the check that refused it.
     pub code: String,
-    /// What happened.
+    /// Message of that check.
     pub message: String,
-    /// What to do next.
+    /// Remedy of that check.
     pub remedy: String,
 }
 

@@ -1,4 +1,4 @@
-//! Both halves of the handshake, each under one deadline.
+//! The client's and the server's handshake, each under one deadline.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use crate::{Clock, Error, Incoming, Outgoing};
 
 /// An open channel. Its halves are independent.
 pub struct Channel<S> {
-    /// What the peer sends.
+    /// Receives from the peer.
     pub incoming: Incoming<ReadHalf<S>>,
-    /// What the peer gets.
+    /// Sends to the peer.
     pub outgoing: Outgoing<WriteHalf<S>>,
     /// Hash of the handshake; the same at both ends.
     pub id: [u8; 32],
 }
 
-/// What a client demands of a server, and what it has verified so far.
+/// Appraises servers for a client, and remembers the enclave that it verified.
 pub struct Verifier {
     policy: Policy,
     accepts_simulated: bool,
@@ -48,13 +48,13 @@ impl Verifier {
         }
     }
 
-    /// Judges documents with these certificate revocation lists, in DER, one after another. A policy may require them.
+    /// Appraises documents with these certificate revocation lists, in DER, one after another. A policy may require them.
     #[must_use]
     pub fn with_crls(self, crls: Vec<u8>) -> Self {
         Self { crls, ..self }
     }
 
-    /// X25519 alone: faster to establish, but what is recorded today will be open to a quantum computer tomorrow.
+    /// Uses X25519 only: the handshake is faster, but a future quantum computer can decrypt recorded sessions.
     #[must_use]
     pub fn classic(self) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Verifier {
         }
     }
 
-    /// Accepts simulated enclaves as well, whose operator reads everything: for development.
+    /// Also accepts simulated enclaves, whose operator can read everything. For development.
     #[must_use]
     pub fn including_simulated(self) -> Self {
         Self {
@@ -72,17 +72,17 @@ impl Verifier {
         }
     }
 
-    /// The enclave of the last channel. The next handshake names it, and may so do without a document.
+    /// The enclave of the last channel. The next handshake names it, so that the server can send an endorsement instead of a document.
     pub fn known(&self) -> Option<&VerifiedAttestation> {
         self.known.as_ref()
     }
 
-    fn judge(&mut self, offer: DocumentedOffer, now: UnixMillis) -> Result<Attested, Error> {
+    fn appraise(&mut self, offer: DocumentedOffer, now: UnixMillis) -> Result<Attested, Error> {
         let offer = offer.with_crls(self.crls.clone());
-        let (report, judged) = offer.appraise(&self.policy, now, &mut self.memory);
+        let (report, outcome) = offer.appraise(&self.policy, now, &mut self.memory);
         let attested = match self.accepts_simulated {
-            true => judged.including_simulated(),
-            false => judged.verified(),
+            true => outcome.including_simulated(),
+            false => outcome.verified(),
         };
         attested?.ok_or_else(|| {
             Error::Refused(Refused {
@@ -98,11 +98,11 @@ impl Verifier {
     }
 }
 
-/// Opens a channel as a client, within `deadline`. `now` is the client's wall clock at the call; evidence is judged as of the moment
-/// at which it arrives.
+/// Opens a channel as a client, within `deadline`. `now` is the client's wall clock at the call; evidence is appraised at the
+/// moment at which it arrives.
 ///
 /// # Errors
-/// [`Error`]; [`Error::is_transient`] says whether trying again can help.
+/// [`Error`]; [`Error::is_transient`] tells whether a retry can help.
 pub async fn connect<S: AsyncRead + AsyncWrite>(
     stream: S,
     verifier: &mut Verifier,
@@ -113,7 +113,7 @@ pub async fn connect<S: AsyncRead + AsyncWrite>(
     let (mut reader, mut writer) = tokio::io::split(stream);
     let clock = Clock::start();
     let handshake = async {
-        // An attestation that is over is of no use to anyone.
+        // An expired attestation cannot be endorsed.
         verifier
             .known
             .take_if(|known| known.clock_offset().to_enclave(now) > known.valid_until());
@@ -123,26 +123,26 @@ pub async fn connect<S: AsyncRead + AsyncWrite>(
             ..ClientOptions::default()
         };
         let (hello, awaiting) = begin(options, rng)?;
-        write(&mut writer, Step::ClientHello, &hello).await?;
-        let answer = read(&mut reader, Step::ServerHello).await?;
-        let now = clock.wall(now);
+        write_step(&mut writer, Step::ClientHello, &hello).await?;
+        let answer = read_step(&mut reader, Step::ServerHello).await?;
+        let now = clock.wall_time(now);
         let attested = match awaiting.receive(&answer)? {
-            Offer::Documented(offer) => verifier.judge(offer, now)?,
+            Offer::Documented(offer) => verifier.appraise(offer, now)?,
             Offer::Endorsed(offer) => offer.check(now)?,
         };
         verifier.known = Some(attested.attestation().clone());
         let (key, session) = attested.finish(clock.now(), rng)?;
-        write(&mut writer, Step::ClientKey, &key).await?;
+        write_step(&mut writer, Step::ClientKey, &key).await?;
         Ok::<_, Error>(session)
     };
     let session = tokio::time::timeout(deadline, handshake)
         .await
         .map_err(|_| Error::Silent)??;
-    Ok(channel(reader, writer, session, clock))
+    Ok(join_halves(reader, writer, session, clock))
 }
 
-/// Opens a channel to the enclave behind `known` and to no other, within `deadline`: its receipt key has to endorse the
-/// session's key. Judging evidence stays where it is done for requests. `now` is as for [`connect`].
+/// Opens a channel to the enclave behind `known` only, within `deadline`: its receipt key has to endorse the session's key. The
+/// caller has appraised its evidence. For `now` see [`connect`].
 ///
 /// # Errors
 /// [`Error::Stale`] where the server offers a document instead: verify it again, then connect again.
@@ -161,22 +161,24 @@ pub async fn connect_known<S: AsyncRead + AsyncWrite>(
             ..ClientOptions::default()
         };
         let (hello, awaiting) = begin(options, rng)?;
-        write(&mut writer, Step::ClientHello, &hello).await?;
-        let answer = read(&mut reader, Step::ServerHello).await?;
+        write_step(&mut writer, Step::ClientHello, &hello).await?;
+        let answer = read_step(&mut reader, Step::ServerHello).await?;
         let Offer::Endorsed(offer) = awaiting.receive(&answer)? else {
             return Err(Error::Stale);
         };
-        let (key, session) = offer.check(clock.wall(now))?.finish(clock.now(), rng)?;
-        write(&mut writer, Step::ClientKey, &key).await?;
+        let (key, session) = offer
+            .check(clock.wall_time(now))?
+            .finish(clock.now(), rng)?;
+        write_step(&mut writer, Step::ClientKey, &key).await?;
         Ok::<_, Error>(session)
     };
     let session = tokio::time::timeout(deadline, handshake)
         .await
         .map_err(|_| Error::Silent)??;
-    Ok(channel(reader, writer, session, clock))
+    Ok(join_halves(reader, writer, session, clock))
 }
 
-/// How a server shows whose the fresh key is.
+/// A server's proof that the fresh key is its own.
 pub enum Evidence<'a> {
     /// A document for [`Prepared::nonce`] and the manifest that lists [`Prepared::configs`].
     Document {
@@ -187,13 +189,13 @@ pub enum Evidence<'a> {
     },
     /// A signature of the receipt key that the client [knows](ReceivedHello::known).
     Endorsement(&'a ReceiptSigner),
-    /// None at the moment: the client is turned away.
+    /// Not available now: the client is rejected.
     Busy,
 }
 
-/// Opens a channel as a server, within `deadline`; the session lasts `lifetime` at most.
+/// Opens a channel as a server, within `deadline`; the session lasts at most `lifetime`.
 ///
-/// `attest` is asked for evidence of one fresh key, with the receipt key that the client knows.
+/// `attest` returns evidence for one fresh key. Its second argument is the receipt key that the client knows.
 ///
 /// # Errors
 /// [`Error`].
@@ -207,10 +209,10 @@ pub async fn accept<'a, S: AsyncRead + AsyncWrite>(
     let (mut reader, mut writer) = tokio::io::split(stream);
     let clock = Clock::start();
     let handshake = async {
-        let hello = read(&mut reader, Step::ClientHello).await?;
-        let arrival = ReceivedHello::read(&hello, preferred_aeads())?;
-        let known = arrival.known().copied();
-        let prepared = arrival.prepare(rng);
+        let hello = read_step(&mut reader, Step::ClientHello).await?;
+        let received = ReceivedHello::read(&hello, preferred_aeads())?;
+        let known = received.known().copied();
+        let prepared = received.prepare(rng);
         let (answer, awaiting) = match attest(&prepared, known).await {
             Evidence::Document { document, manifest } => prepared.document(
                 attestation::Evidence {
@@ -226,24 +228,24 @@ pub async fn accept<'a, S: AsyncRead + AsyncWrite>(
                 return Err(ChannelError::Rejected(Hint::Busy).into());
             }
         };
-        write(&mut writer, Step::ServerHello, &answer).await?;
-        let key = read(&mut reader, Step::ClientKey).await?;
+        write_step(&mut writer, Step::ServerHello, &answer).await?;
+        let key = read_step(&mut reader, Step::ClientKey).await?;
         let now = clock.now();
         let lifetime = u64::try_from(lifetime.as_millis()).unwrap_or(u64::MAX);
         let expires = MonotonicMillis(now.0.saturating_add(lifetime));
         match awaiting.receive(&key, now, expires)? {
             Accepted::Anonymous(session) => Ok(session),
-            // Evidence is never asked for here.
+            // This server never asks for evidence.
             Accepted::WithEvidence(_) => Err(ChannelError::Malformed.into()),
         }
     };
     let session: Result<Session, Error> = tokio::time::timeout(deadline, handshake)
         .await
         .map_err(|_| Error::Silent)?;
-    Ok(channel(reader, writer, session?, clock))
+    Ok(join_halves(reader, writer, session?, clock))
 }
 
-fn channel<S: AsyncRead + AsyncWrite>(
+fn join_halves<S: AsyncRead + AsyncWrite>(
     reader: ReadHalf<S>,
     writer: WriteHalf<S>,
     session: Session,
@@ -256,7 +258,7 @@ fn channel<S: AsyncRead + AsyncWrite>(
     }
 }
 
-async fn write(
+async fn write_step(
     writer: &mut (impl AsyncWrite + Unpin),
     step: Step,
     message: &[u8],
@@ -265,8 +267,8 @@ async fn write(
     Ok(writer.flush().await?)
 }
 
-/// The size is checked before memory is taken for it.
-async fn read(reader: &mut (impl AsyncRead + Unpin), step: Step) -> Result<Vec<u8>, Error> {
+/// Reads a message of the handshake. Checks its size before allocating memory for it.
+async fn read_step(reader: &mut (impl AsyncRead + Unpin), step: Step) -> Result<Vec<u8>, Error> {
     let mut header = [0; HEADER];
     reader.read_exact(&mut header).await?;
     let mut message = vec![0; step.length(&header)?];

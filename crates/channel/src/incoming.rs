@@ -1,4 +1,4 @@
-//! Frames off a stream: read in large pieces, opened where they lie.
+//! Reads frames from a stream in large pieces, and opens them in place.
 
 use std::time::Duration;
 
@@ -10,35 +10,38 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 
-/// Slowest rate of a frame that is on its way, bytes a second: each byte of it buys its part of a second beyond the patience.
-const SLOWEST: u64 = 8 * 1024;
+/// Slowest rate of a frame that is being received, bytes a second: each byte extends the timeout by its time at this rate.
+const MIN_RATE: u64 = 8 * 1024;
 
-/// What a buffer has at first, bytes; it grows to the largest frame that came.
-const FIRST: usize = 64 * 1024;
+/// Initial size of the buffer, bytes. It grows to the largest received frame.
+const INITIAL_BUFFER: usize = 64 * 1024;
 
 /// A whole message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// What it is; never a heartbeat, and never the shutdown.
+    /// The kind; never a heartbeat or the shutdown.
     pub kind: Kind,
-    /// Its bytes; those of a tensor are aligned to 8 bytes.
+    /// The payload; that of a tensor is aligned to 8 bytes.
     pub payload: &'a [u8],
 }
 
-/// Opens what the peer sends. Its buffers are wiped when it is dropped.
+/// Opens the peer's frames. Its buffers are zeroized when it is dropped.
 pub struct Incoming<R> {
     stream: R,
     receiver: Receiver,
-    /// Words, so that the buffer is aligned whatever the allocator does.
+    /// The buffer. Of words, so that it is aligned to 8 bytes.
     words: Zeroizing<Vec<u64>>,
-    /// What was read and not yet handed out.
+    /// Bytes of the buffer that were read and not yet returned.
     start: usize,
     end: usize,
-    due: Option<Header>,
+    /// Header of the frame whose body is being read.
+    pending: Option<Header>,
+    /// Payloads of a message of several frames.
     parts: Zeroizing<Vec<u64>>,
-    /// Bytes of a message whose end has not come yet.
-    gathered: usize,
-    patience: Option<Duration>,
+    /// Length of `parts`, bytes.
+    parts_length: usize,
+    timeout: Option<Duration>,
+    /// Longest message, bytes.
     limit: usize,
 }
 
@@ -47,37 +50,37 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         Self {
             stream,
             receiver,
-            words: Zeroizing::new(vec![0; FIRST / 8]),
+            words: Zeroizing::new(vec![0; INITIAL_BUFFER / 8]),
             start: 0,
             end: 0,
-            due: None,
+            pending: None,
             parts: Zeroizing::default(),
-            gathered: 0,
-            patience: None,
+            parts_length: 0,
+            timeout: None,
             limit: MAX_MESSAGE,
         }
     }
 
-    /// Refuses longer messages than `limit` bytes, before memory is taken for them; [`MAX_MESSAGE`] at most.
+    /// Refuses messages of more than `limit` bytes before allocating memory for them; at most [`MAX_MESSAGE`].
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit.min(MAX_MESSAGE);
     }
 
-    /// Longest wait for a frame that opens, from the call of [`receive`](Self::receive) or from the frame before; a heartbeat is one.
-    /// A frame on its way has longer, at 8 KiB a second: a relay can send bytes that open to nothing, and only so many of them.
-    /// Without it: for ever.
-    pub fn set_patience(&mut self, patience: Option<Duration>) {
-        self.patience = patience;
+    /// Sets the longest wait for a frame, from the call of [`receive`](Self::receive) or from the previous frame. A heartbeat is a
+    /// frame. Bytes of an incomplete frame extend the wait, at 8 KiB a second: so slow networks have time for large frames, and a
+    /// relay that sends bytes without a valid frame is bounded. `None`, the default, waits for ever.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.timeout = timeout;
     }
 
-    /// The next message; `None` after the peer has closed the session. Nothing is lost where the future is dropped.
+    /// Receives the next message; `None` after the peer has closed the session. No message is lost where the future is dropped.
     ///
     /// # Errors
-    /// [`Error`]; the channel is then over. A stream that just ends is [`ChannelError::CutOff`].
+    /// [`Error`]; then the channel has ended. A stream that ends without a shutdown frame is [`ChannelError::CutOff`].
     pub async fn receive(&mut self) -> Result<Option<Message<'_>>, Error> {
         let mut wait = Wait::start();
         loop {
-            let header = match self.due {
+            let header = match self.pending {
                 Some(header) => header,
                 None => {
                     if !self.fill(HEADER, &mut wait).await? {
@@ -88,8 +91,8 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
                     let header = self
                         .receiver
                         .header(header.ok_or(ChannelError::Malformed)?)?;
-                    self.judge(self.gathered + header.length().saturating_sub(TAG))?;
-                    self.due = Some(header);
+                    self.check_length(self.parts_length + header.length().saturating_sub(TAG))?;
+                    self.pending = Some(header);
                     header
                 }
             };
@@ -100,7 +103,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             if header.kind() == Kind::Tensor && !self.start.is_multiple_of(8) {
                 self.compact();
             }
-            self.due = None;
+            self.pending = None;
             let at = self.start + HEADER..self.start + whole;
             self.start += whole;
             let body = bytes_mut(&mut self.words).get_mut(at.clone());
@@ -113,14 +116,14 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             match kind {
                 Kind::Heartbeat => {}
                 Kind::Shutdown => return Ok(None),
-                _ if !more && self.gathered == 0 => {
+                _ if !more && self.parts_length == 0 => {
                     let payload = &bytes(&self.words)[payload];
                     return Ok(Some(Message { kind, payload }));
                 }
                 _ => {
-                    self.gather(payload);
+                    self.append_part(payload);
                     if !more {
-                        let payload = &bytes(&self.parts)[..std::mem::take(&mut self.gathered)];
+                        let payload = &bytes(&self.parts)[..std::mem::take(&mut self.parts_length)];
                         return Ok(Some(Message { kind, payload }));
                     }
                 }
@@ -128,7 +131,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         }
     }
 
-    /// Reads until so many bytes are there. `false` where the stream ended before.
+    /// Reads until `count` bytes are buffered. `false` where the stream ends before.
     async fn fill(&mut self, count: usize, wait: &mut Wait) -> Result<bool, Error> {
         while self.end - self.start < count {
             if self.start == self.end {
@@ -144,8 +147,8 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
             }
             let space = &mut bytes_mut(&mut self.words)[self.end..];
             let read = self.stream.read(space);
-            let read = match self.patience {
-                Some(patience) => tokio::time::timeout_at(wait.end(patience), read)
+            let read = match self.timeout {
+                Some(timeout) => tokio::time::timeout_at(wait.end(timeout), read)
                     .await
                     .map_err(|_| Error::Silent)?,
                 None => read.await,
@@ -165,17 +168,17 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
         (self.start, self.end) = (0, end - start);
     }
 
-    fn gather(&mut self, payload: std::ops::Range<usize>) {
-        let (from, length) = (self.gathered, self.gathered + payload.len());
+    fn append_part(&mut self, payload: std::ops::Range<usize>) {
+        let (from, length) = (self.parts_length, self.parts_length + payload.len());
         if self.parts.len() * 8 < length {
             let count = length.div_ceil(8).max(2 * self.parts.len());
             grow(&mut self.parts, count);
         }
         bytes_mut(&mut self.parts)[from..length].copy_from_slice(&bytes(&self.words)[payload]);
-        self.gathered = length;
+        self.parts_length = length;
     }
 
-    fn judge(&self, length: usize) -> Result<(), Error> {
+    fn check_length(&self, length: usize) -> Result<(), Error> {
         match length <= self.limit {
             true => Ok(()),
             false => Err(ChannelError::TooLarge {
@@ -187,10 +190,10 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     }
 }
 
-/// Since the last frame that opened.
+/// The wait for the next frame.
 struct Wait {
     since: Instant,
-    /// Bytes that came since.
+    /// Bytes that were read since.
     bytes: u64,
 }
 
@@ -202,12 +205,12 @@ impl Wait {
         }
     }
 
-    fn end(&self, patience: Duration) -> Instant {
-        self.since + patience + Duration::from_millis(self.bytes * 1_000 / SLOWEST)
+    fn end(&self, timeout: Duration) -> Instant {
+        self.since + timeout + Duration::from_millis(self.bytes * 1_000 / MIN_RATE)
     }
 }
 
-/// Makes room for `count` words; the smaller buffer is wiped.
+/// Grows the buffer to `count` words; the smaller one is zeroized.
 fn grow(words: &mut Zeroizing<Vec<u64>>, count: usize) {
     let mut larger = Zeroizing::new(Vec::with_capacity(count));
     larger.extend_from_slice(words);

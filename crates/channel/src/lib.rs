@@ -1,8 +1,8 @@
 //! The attested channel over any asynchronous stream: vsock, TCP, Unix sockets, pipes in memory.
 //!
-//! `protocol::channel` is the protocol, without I/O; this crate moves its bytes. [`connect`] and [`accept`] make the handshake
+//! `protocol::channel` is the protocol, without I/O; this crate moves its bytes. [`connect`] and [`accept`] run the handshake
 //! under one deadline and return the two halves of a [`Channel`], which different tasks may hold. [`bulk::run`] sends many items
-//! over as many connections as it takes, with the answers complete and in order.
+//! over as many connections as needed, and returns all answers in order.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ use attestation::UnixMillis;
 use protocol::channel::MonotonicMillis;
 use tokio::time::Instant;
 
-/// A count of milliseconds that never goes back, from an arbitrary moment.
+/// A monotonic clock that starts at an arbitrary moment.
 #[derive(Clone, Copy, Debug)]
 struct Clock(Instant);
 
@@ -34,8 +34,8 @@ impl Clock {
         MonotonicMillis(u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// The time on a wall clock that showed `start` when this clock was started.
-    fn wall(self, start: UnixMillis) -> UnixMillis {
+    /// Returns the time on a wall clock that showed `start` when this clock was started.
+    fn wall_time(self, start: UnixMillis) -> UnixMillis {
         UnixMillis(start.0.saturating_add(self.now().0))
     }
 }

@@ -1,4 +1,4 @@
-//! Frames onto a stream: sealed in place, header and tag written beside them.
+//! Writes frames to a stream: the payload is sealed in place, header and tag are separate slices.
 
 use std::io::{ErrorKind, IoSlice};
 
@@ -8,16 +8,16 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::{Clock, Error};
 
-/// Up to here a payload is copied into one buffer with its header and tag: one write of one piece.
+/// Largest payload that is copied into one buffer with its header and tag, for a single write.
 const SMALL: usize = 16 * 1024;
 
-/// Seals what the peer gets.
+/// Seals frames for the peer.
 pub struct Outgoing<W> {
     stream: W,
     sender: Sender,
     clock: Clock,
     buffer: Vec<u8>,
-    /// A frame was begun and not written whole.
+    /// A frame was started and not completely written.
     half_sent: bool,
 }
 
@@ -32,7 +32,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
         }
     }
 
-    /// See [`Rekey`].
+    /// Sets when keys are replaced; see [`Rekey`].
     pub fn set_rekey(&mut self, rekey: Rekey) {
         self.sender.set_rekey(rekey);
     }
@@ -40,7 +40,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
     /// Sends a copy of `payload`.
     ///
     /// # Errors
-    /// [`Error`]. Where the future is dropped before its end, the channel is over: [`Error::HalfSent`].
+    /// [`Error`]. Where the future is dropped before its end, the channel has ended: [`Error::HalfSent`].
     pub async fn send(&mut self, kind: Kind, payload: &[u8]) -> Result<(), Error> {
         if payload.len() > SMALL {
             return self.send_in_place(kind, &mut payload.to_vec()).await;
@@ -59,10 +59,10 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
         Ok(())
     }
 
-    /// Sends `payload`, which holds ciphertext afterwards: no copy is made. More than one frame takes is sent in parts.
+    /// Sends `payload` without a copy; it holds ciphertext afterwards. A payload longer than a frame is sent in parts.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// See [`send`](Self::send).
     pub async fn send_in_place(&mut self, kind: Kind, payload: &mut [u8]) -> Result<(), Error> {
         self.begin()?;
         let parts = payload.len().div_ceil(MAX_PAYLOAD).max(1);
@@ -71,7 +71,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
             let (part, after) = rest.split_at_mut(rest.len().min(MAX_PAYLOAD));
             rest = after;
             let sealed = self.sender.seal(kind, left > 0, part, self.clock.now());
-            // Nothing of the message was written: what is refused leaves the channel as it is.
+            // A refusal of the first part leaves the channel usable: nothing of the message was written.
             self.half_sent = sealed.is_ok() || left + 1 < parts;
             let sealed = sealed?;
             let pieces = [&sealed.header[..], part, &sealed.tag];
@@ -82,16 +82,16 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
         Ok(())
     }
 
-    /// Sends the last frame, and ends the stream.
+    /// Sends the shutdown frame, and ends the stream.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// See [`send`](Self::send).
     pub async fn close(&mut self) -> Result<(), Error> {
         self.send(Kind::Shutdown, b"").await?;
         Ok(self.stream.shutdown().await?)
     }
 
-    /// The stream below, without a close: the peer will take the session for cut off.
+    /// Returns the stream without closing the session, which the peer will see as cut off.
     pub fn into_stream(self) -> W {
         self.stream
     }

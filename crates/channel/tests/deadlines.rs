@@ -1,20 +1,21 @@
-//! How long a peer may take, and which moment its evidence is judged at, on a clock that does not wait.
+//! Timeouts, and the moment at which evidence is appraised. The clock is paused.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-mod scene;
+mod common;
 
 use std::time::Duration;
 
 use channel::{Channel, Error, connect, connect_known};
 use protocol::channel::frame::{HEADER, Kind, MAX_PAYLOAD};
-use scene::{DEADLINE, Enclave, NOW, rng};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+use common::{DEADLINE, Enclave, NOW, rng};
 
-/// Both ends of a channel: the server's, then the client's.
-async fn joined(enclave: &Enclave) -> (Channel<DuplexStream>, Channel<DuplexStream>) {
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Opens a channel. Returns the server's end, then the client's.
+async fn open(enclave: &Enclave) -> (Channel<DuplexStream>, Channel<DuplexStream>) {
     let (near, far) = duplex(4 << 20);
     let (mut verifier, mut rng) = (enclave.verifier(), rng(5));
     let (server, client) = tokio::join!(
@@ -22,18 +23,18 @@ async fn joined(enclave: &Enclave) -> (Channel<DuplexStream>, Channel<DuplexStre
         connect(near, &mut verifier, NOW, DEADLINE, &mut rng)
     );
     let (mut server, client) = (server.unwrap(), client.unwrap());
-    server.incoming.set_patience(Some(PATIENCE));
+    server.incoming.set_timeout(Some(TIMEOUT));
     (server, client)
 }
 
 #[tokio::test(start_paused = true)]
 async fn bytes_that_trickle_do_not_keep_a_channel_open() {
-    let (server, client) = joined(&Enclave::start(1)).await;
+    let (server, client) = open(&Enclave::start(1)).await;
     let mut incoming = server.incoming;
     let mut header = [0; HEADER];
     header[..4].copy_from_slice(&1_048_576_u32.to_be_bytes());
     header[4] = Kind::Data as u8;
-    let (_held, mut relay) = scene::write_raw(client, &header).await;
+    let (_held, mut relay) = common::write_raw(client, &header).await;
     let trickle = async {
         for _ in 0..1_000 {
             tokio::time::sleep(Duration::from_secs(29)).await;
@@ -41,7 +42,7 @@ async fn bytes_that_trickle_do_not_keep_a_channel_open() {
                 return;
             }
         }
-        panic!("a peer that trickles was heard for hours");
+        panic!("a peer that trickles kept the channel open for hours");
     };
     let outcome = tokio::select! {
         outcome = incoming.receive() => outcome.map(|_| ()),
@@ -51,12 +52,12 @@ async fn bytes_that_trickle_do_not_keep_a_channel_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_network_has_the_time_that_a_large_frame_takes() {
+async fn a_slow_network_has_time_for_a_large_frame() {
     let enclave = Enclave::start(1);
     let (near, mut relay_near) = duplex(64 * 1024);
     let (mut relay_far, far) = duplex(4 << 20);
     let (mut verifier, mut seed) = (enclave.verifier(), rng(5));
-    // Some 10 kB a second towards the client, so that a mebibyte takes three times the patience.
+    // Some 10 kB a second towards the client, so that a mebibyte takes three times the timeout.
     tokio::spawn(async move {
         let (mut from_client, mut to_client) = tokio::io::split(&mut relay_near);
         let (mut from_server, mut to_server) = tokio::io::split(&mut relay_far);
@@ -75,7 +76,7 @@ async fn a_slow_network_has_the_time_that_a_large_frame_takes() {
         connect(near, &mut verifier, NOW, DEADLINE, &mut seed)
     );
     let (mut server, mut client) = (server.unwrap(), client.unwrap());
-    client.incoming.set_patience(Some(PATIENCE));
+    client.incoming.set_timeout(Some(TIMEOUT));
     let sent = server.outgoing.send(Kind::Data, &[7; MAX_PAYLOAD]);
     let (sent, message) = tokio::join!(sent, client.incoming.receive());
     sent.unwrap();
@@ -83,8 +84,8 @@ async fn a_slow_network_has_the_time_that_a_large_frame_takes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn heartbeats_are_signs_of_life() {
-    let (mut server, mut client) = joined(&Enclave::start(1)).await;
+async fn heartbeats_keep_a_channel_open() {
+    let (mut server, mut client) = open(&Enclave::start(1)).await;
     let work = async {
         for _ in 0..20 {
             tokio::time::sleep(Duration::from_secs(20)).await;
@@ -97,7 +98,7 @@ async fn heartbeats_are_signs_of_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn evidence_is_judged_when_it_comes() {
+async fn evidence_is_appraised_when_it_arrives() {
     const DELAY: Duration = Duration::from_secs(5);
     let enclave = Enclave::start(1);
     let (near, far) = duplex(64 * 1024);
@@ -111,7 +112,7 @@ async fn evidence_is_judged_when_it_comes() {
     // The two clocks agree: the document was made 5 seconds after the client's hello, and arrived then.
     assert_eq!(known.clock_offset().to_enclave(NOW), NOW);
 
-    // Good when the client begins, and over when the endorsement comes.
+    // Valid when the client begins, and expired when the endorsement arrives.
     let begun = known.valid_until().0 - 2_000;
     let (near, far) = duplex(64 * 1024);
     let mut seed = rng(6);
@@ -132,8 +133,8 @@ async fn evidence_is_judged_when_it_comes() {
 }
 
 #[tokio::test]
-async fn a_payload_that_is_refused_leaves_the_channel_as_it_is() {
-    let (mut server, mut client) = joined(&Enclave::start(1)).await;
+async fn a_refused_payload_leaves_the_channel_usable() {
+    let (mut server, mut client) = open(&Enclave::start(1)).await;
     for length in [300, 20_000] {
         let error = client.outgoing.send(Kind::Error, &vec![0; length]).await;
         assert_eq!(error.unwrap_err().code(), "CHANNEL_TOO_LARGE");

@@ -1,8 +1,8 @@
-//! A bulk run keeps every answer that arrived and every item that has none, whichever direction fails first.
+//! A bulk run keeps every answer that arrived and every item without one, whichever direction fails first.
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-mod scene;
+mod common;
 
 use std::io;
 use std::pin::Pin;
@@ -13,11 +13,12 @@ use std::time::Duration;
 use channel::bulk::{self, Backoff, Work};
 use channel::{Channel, Error, Message, Verifier, connect};
 use protocol::channel::frame::Kind;
-use scene::{DEADLINE, Enclave, NOW, rng};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc;
 
-/// A pipe that takes so many more frames of an item, and fails at the next one. Reading goes on.
+use common::{DEADLINE, Enclave, NOW, rng};
+
+/// A pipe that accepts `frames_left` more frames with an item, and then fails to write. Reading continues.
 struct Breaking {
     pipe: DuplexStream,
     frames_left: usize,
@@ -60,18 +61,18 @@ impl AsyncWrite for Breaking {
     }
 }
 
-/// Items to one enclave that thinks for a second about each.
+/// Sends items to an enclave that takes a second for each.
 struct Run {
     enclave: Arc<Enclave>,
     verifier: Verifier,
     connections: u64,
-    /// Items that the first connection carries; the later ones carry all.
+    /// Items that the first connection accepts; later ones accept all.
     first_carries: usize,
     /// The call of `encode` that fails once.
     fails_at: Option<usize>,
     encoded: usize,
     answers: Vec<u8>,
-    /// Items that the enclave read, over all connections.
+    /// Items that the enclave has read, over all connections.
     read: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -139,7 +140,7 @@ impl Work for Run {
         };
         let mut rng = rng(200 + self.connections);
         let mut channel = connect(near, &mut self.verifier, NOW, DEADLINE, &mut rng).await?;
-        channel.incoming.set_patience(Some(Duration::from_secs(30)));
+        channel.incoming.set_timeout(Some(Duration::from_secs(30)));
         Ok((channel, ()))
     }
 
@@ -163,7 +164,7 @@ impl Work for Run {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_that_are_on_their_way_are_kept_where_writing_fails_first() {
+async fn answers_in_flight_are_kept_where_writing_fails_first() {
     for carried in 0..4 {
         let mut run = Run::new();
         run.first_carries = carried;
