@@ -106,7 +106,7 @@ impl<T, F> Batches<'_, T, F> {
         let known = &session.attestation;
         let opened = connect_known(stream, known, now, PATIENCE, &mut self.rng).await;
         let mut channel = opened?;
-        channel.incoming.set_patience(Some(PATIENCE));
+        channel.incoming.set_timeout(Some(PATIENCE));
         Ok(channel)
     }
 }

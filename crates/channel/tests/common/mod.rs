@@ -1,4 +1,4 @@
-//! An enclave that accepts channels, simulated.
+//! A simulated enclave that accepts channels.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(clippy::unwrap_used)]
 
@@ -6,18 +6,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use attestation::{
-    HashScheme, ModelIdentity, Policy, SecurityMode, ServiceManifest, TrustAnchor, UnixMillis,
-    manifest_binding,
-};
-use channel::{Channel, Error, Evidence, Verifier, accept};
+use attestation::Policy;
+use channel::{Channel, Error, Evidence, Verifier, accept, connect};
+use fixtures::{attested_contents, enclave, keyed_manifest};
 use protocol::channel::Prepared;
 use protocol::receipt::ReceiptSigner;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, WriteHalf};
 
-pub const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
+pub use fixtures::enclave::NOW;
+pub use fixtures::rng;
+
 pub const DEADLINE: Duration = Duration::from_secs(10);
 pub const LIFETIME: Duration = Duration::from_secs(3_600);
 
@@ -30,14 +30,12 @@ pub struct Enclave {
 
 impl Enclave {
     pub fn start(seed: u64) -> Self {
-        let mut rng = rng(seed);
-        let signer = ReceiptSigner::generate(&mut rng);
-        let root = forge::DevelopmentRoot::generate(&mut rng, NOW.0);
-        let issuer = forge::Issuer::new(root, &mut rng, NOW.0);
-        let root = TrustAnchor::development(issuer.root_der()).unwrap();
-        let pcrs = forge::Contents::example().pcrs.into_iter();
-        let pcrs = pcrs.filter(|(index, _)| *index < 3).collect();
-        let policy = Policy::for_development(root, pcrs, &manifest(&signer, Vec::new())).unwrap();
+        let enclave::Enclave {
+            issuer,
+            signer,
+            policy,
+            ..
+        } = enclave::Enclave::start(seed);
         Self {
             issuer: Mutex::new(issuer),
             signer,
@@ -50,7 +48,7 @@ impl Enclave {
         Verifier::new(self.policy.clone()).including_simulated()
     }
 
-    /// Documents that were made so far.
+    /// Number of documents that were made.
     pub fn documents(&self) -> usize {
         self.documents.load(Ordering::Relaxed)
     }
@@ -63,7 +61,7 @@ impl Enclave {
         self.accept_after(stream, seed, Duration::ZERO).await
     }
 
-    /// Shows its evidence after `delay`; a document is dated by then.
+    /// Sends evidence after `delay`. A document is dated at that time.
     pub async fn accept_after<S: AsyncRead + AsyncWrite>(
         &self,
         stream: S,
@@ -77,14 +75,9 @@ impl Enclave {
                 return Evidence::Endorsement(&self.signer);
             }
             self.documents.fetch_add(1, Ordering::Relaxed);
-            let manifest = manifest(&self.signer, prepared.configs());
-            let bytes = manifest.encode().unwrap();
-            let contents = forge::Contents {
-                public_key: Some(prepared.x25519_key().to_vec()),
-                user_data: Some(manifest_binding(&bytes).to_vec()),
-                nonce: Some(prepared.nonce().to_vec()),
-                ..forge::Contents::example()
-            };
+            let manifest = keyed_manifest(prepared.configs(), self.signer.public_key(), NOW);
+            let contents =
+                attested_contents(&forge::Contents::example(), &manifest, &prepared.nonce());
             let mut rng = ChaCha20Rng::from_seed(prepared.nonce());
             Evidence::Document {
                 document: self
@@ -92,14 +85,14 @@ impl Enclave {
                     .lock()
                     .unwrap()
                     .document(&contents, dated, &mut rng),
-                manifest: bytes,
+                manifest: manifest.encode().unwrap(),
             }
         };
         accept(stream, attest, DEADLINE, LIFETIME, &mut rng(seed)).await
     }
 }
 
-/// Writes bytes that are no frame to the stream of a channel; keeps the stream open for as long as the result is held.
+/// Writes bytes to the stream of a channel without sealing them. The stream stays open while the result is held.
 pub async fn write_raw<S: AsyncRead + AsyncWrite>(
     channel: Channel<S>,
     bytes: &[u8],
@@ -109,26 +102,29 @@ pub async fn write_raw<S: AsyncRead + AsyncWrite>(
     (channel.incoming, stream)
 }
 
-pub fn rng(seed: u64) -> ChaCha20Rng {
-    ChaCha20Rng::seed_from_u64(seed)
+/// Answers each message with the same message, until the peer closes.
+pub async fn echo<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    enclave: &Enclave,
+    seed: u64,
+) -> Result<(), Error> {
+    let Channel {
+        mut incoming,
+        mut outgoing,
+        ..
+    } = enclave.accept(stream, seed).await?;
+    while let Some(message) = incoming.receive().await? {
+        let (kind, payload) = (message.kind, message.payload.to_vec());
+        outgoing.send(kind, &payload).await?;
+    }
+    outgoing.close().await
 }
 
-fn manifest(signer: &ReceiptSigner, sealing_keys: Vec<attestation::KeyConfig>) -> ServiceManifest {
-    ServiceManifest {
-        version: 1,
-        sealing_keys,
-        receipt_key: signer.public_key(),
-        model: ModelIdentity {
-            id: "all-MiniLM-L6-v2".into(),
-            version: "1".into(),
-            sha256: [5; 32],
-            hash_scheme: HashScheme::Sha256Manifest,
-            dimension: 384,
-            max_tokens: 256,
-        },
-        policy_version: "2026-11-01".into(),
-        security_mode: SecurityMode::Evaluation,
-        not_before: NOW.seconds() - 60,
-        not_after: NOW.seconds() + 3_600,
-    }
+/// Opens a channel as a client.
+pub async fn client<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    verifier: &mut Verifier,
+    seed: u64,
+) -> Result<Channel<S>, Error> {
+    connect(stream, verifier, NOW, DEADLINE, &mut rng(seed)).await
 }
