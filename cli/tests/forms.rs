@@ -6,8 +6,7 @@
 )]
 
 mod common;
-#[path = "../../crates/client/tests/enclave/mod.rs"]
-mod enclave;
+use fixtures::host as enclave;
 
 use common::{AT, Run, Scene, run};
 use enclave::Host;

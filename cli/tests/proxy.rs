@@ -5,8 +5,7 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-#[path = "../../crates/client/tests/enclave/mod.rs"]
-mod enclave;
+use fixtures::host as enclave;
 #[path = "proxy/gates.rs"]
 mod gates;
 #[path = "proxy/receipts.rs"]

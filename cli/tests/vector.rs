@@ -5,8 +5,7 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-#[path = "../../crates/client/tests/enclave/mod.rs"]
-mod enclave;
+use fixtures::host as enclave;
 
 use enclave::Host;
 use std::io::Write;

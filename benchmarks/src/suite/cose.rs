@@ -2,10 +2,10 @@
 
 use anyhow::{Result, anyhow, ensure};
 use attestation::{AttestationDocument, CheckLog, SignatureMemory, TrustAnchor};
+use fixtures::enclave::NOW;
 use p384::ecdsa::signature::Signer;
 use p384::ecdsa::{Signature, SigningKey};
 use provider::es384;
-use transports::attested_channel::NOW;
 
 use super::request::Enclave;
 use super::{Run, number, text};

@@ -4,23 +4,22 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use attestation::{
-    Appraisal, Freshness, HashScheme, Kem, Policy, SecurityMode, VerifiedAttestation,
+    Appraisal, Freshness, Kem, Policy, SecurityMode, TrustAnchor, VerifiedAttestation,
 };
 use base64ct::{Base64UrlUnpadded, Encoding};
-use protocol::commitment::{request_hash, response_hash};
+use fixtures::enclave::NOW;
+use fixtures::receipt::{claims, claims_of, measurements};
+use fixtures::{NONCE, attested_contents, keyed_manifest, pins};
 use protocol::exchange::begin;
 use protocol::inner::{InnerRequest, InnerResponse, unpadded_len};
 use protocol::ohttp::GatewayKeys;
-use protocol::receipt::{Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner};
+use protocol::receipt::{Expectations, ReceiptClaims, ReceiptSigner};
 use protocol::terms::{self, Terms};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
-use transports::attested_channel::{NOW, contents, manifest, policy};
 
 use super::client::json;
 use super::{Run, number, text};
-
-const NONCE: [u8; 32] = [0x77; 32];
 
 /// An enclave's keys and evidence, without servers.
 pub(crate) struct Enclave {
@@ -56,21 +55,18 @@ impl Enclave {
         let signer = ReceiptSigner::generate(&mut rng);
         let keys = gateway.configs().into_iter();
         let keys = keys.filter(|key| offered(key.kem)).collect();
-        let manifest = manifest(&signer, keys);
-        let key = manifest
-            .x25519_key()
-            .context("the manifest has no X25519 key")?;
-        let bytes = manifest.encode()?;
+        let manifest = keyed_manifest(keys, signer.public_key(), NOW);
         let root = forge::DevelopmentRoot::generate(&mut rng, NOW.0);
         let mut issuer = forge::Issuer::with_chain_of(certificates, root, &mut rng, NOW.0);
-        let contents = contents(key, &bytes, &NONCE);
+        let contents = attested_contents(&forge::Contents::example(), &manifest, &NONCE);
         let document = issuer.document(&contents, NOW.0, &mut rng);
         let root = issuer.root_der().to_vec();
-        let policy = policy(&root, &manifest)?;
+        let anchor = TrustAnchor::development(&root)?;
+        let policy = Policy::for_development(anchor, pins(&contents), &manifest)?;
         Ok(Self {
             gateway,
             signer,
-            manifest: bytes,
+            manifest: manifest.encode()?,
             document,
             policy,
             root,
@@ -99,14 +95,7 @@ impl Enclave {
         let request = InnerRequest::decode(&opened.inner)?;
         let terms = Terms::read(&request)?;
         let unpadded = &opened.inner[..unpadded_len(&opened.inner)?];
-        let claims = ReceiptClaims {
-            issued_at: terms.date.seconds(),
-            nonce: Some(terms.nonce.clone()),
-            request_hash: request_hash(unpadded),
-            response_hash: response_hash(&terms.salt, content),
-            document_hash: terms.document,
-            ..self.claims()
-        };
+        let claims = claims_of(&terms, unpadded, content, &self.pcrs);
         let receipt = Base64UrlUnpadded::encode_string(&self.signer.sign(&claims));
         let response = InnerResponse {
             status: 200,
@@ -119,42 +108,14 @@ impl Enclave {
         Ok(sealer.seal(&response.encode_padded()?, &mut self.rng)?)
     }
 
-    fn claims(&self) -> ReceiptClaims {
-        ReceiptClaims {
-            issuer: "clearseal".into(),
-            issued_at: NOW.seconds(),
-            id: [1; 16],
-            nonce: None,
-            model_id: "all-MiniLM-L6-v2".into(),
-            model_version: "1".into(),
-            model_hash: [5; 32],
-            model_hash_scheme: Some(HashScheme::Sha256Manifest),
-            request_hash: [1; 32],
-            response_hash: [2; 32],
-            document_hash: [0; 32],
-            measurements: Measurements {
-                platform: Platform::NitroPcr,
-                pcr0: self.pcr(0),
-                pcr1: self.pcr(1),
-                pcr2: self.pcr(2),
-                pcr3: None,
-                pcr4: Some(self.pcr(4)),
-                pcr8: None,
-            },
-            policy_version: "2026-11-01".into(),
-            sequence_number: 1,
-            execution_time_ms: 5,
-            memory_peak_mb: 300,
-            security_mode: SecurityMode::Evaluation,
-        }
-    }
-
     /// Signs a receipt of one request.
     fn sign(&self, attested: &VerifiedAttestation) -> Vec<u8> {
         self.signer.sign(&ReceiptClaims {
             nonce: Some(vec![9; 32]),
             document_hash: attested.document_sha256(),
-            ..self.claims()
+            measurements: measurements(&self.pcrs),
+            security_mode: SecurityMode::Evaluation,
+            ..claims()
         })
     }
 
@@ -170,10 +131,6 @@ impl Enclave {
         let answer = self.answer(&sealed, &[b'x'; ANSWER])?;
         pending.finish(&answer, NOW)?;
         Ok(())
-    }
-
-    fn pcr(&self, index: u8) -> [u8; 48] {
-        self.pcrs.get(&index).copied().unwrap_or([0; 48])
     }
 }
 

@@ -9,15 +9,12 @@ use super::texts::{text_of, texts};
 use super::{Run, number, text};
 use crate::statistics::{elapsed, in_turns};
 
-#[path = "../../../crates/engine/tests/library/mod.rs"]
-mod library;
-
 type Encode<'a> = dyn Fn(&str) -> Result<Vec<u32>> + 'a;
 
 pub(super) fn compare(run: &mut Run) -> Result<()> {
     let model = load(run)?;
     let ours = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
-    let library = library::word_pieces(&model.tokenizer, model.max_tokens);
+    let library = fixtures::tokenizer::word_pieces(&model.tokenizer, model.max_tokens);
     let library = library.map_err(|error| anyhow!(error))?;
     let encode_ours = |text: &str| Ok(ours.encode(text)?.ids);
     let encode_theirs = |text: &str| library(text).map_err(|error| anyhow!(error));

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use attestation::{
-    HashScheme, Kem, KeyConfig, ModelIdentity, Policy, SecurityMode, ServiceManifest,
-    SignatureMemory, TrustAnchor, UnixMillis, manifest_binding,
-};
+use attestation::{Kem, Policy, SignatureMemory};
 use bytes::Bytes;
 use channel::{Channel, Evidence, Verifier, accept, connect};
-use forge::{Contents, DevelopmentRoot, Issuer, Link};
+use fixtures::enclave::NOW;
+use fixtures::{Fixture, attested_contents, keyed_manifest};
+use forge::{Contents, Issuer, Link};
 use protocol::channel::frame::Kind;
 use protocol::channel::{
     Accepted, ClientOptions, MonotonicMillis, Offer, Prepared, ReceivedHello, Session, begin,
@@ -22,8 +21,6 @@ use rand_chacha::rand_core::SeedableRng;
 use crate::connection::Connection;
 use crate::transport::{End, Transport, TransportInfo};
 
-/// The fixed time of the comparison.
-pub const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// How the server proves that the session key is its own.
@@ -62,9 +59,8 @@ impl AttestedChannel {
         // Speed does not depend on the random values, and a seed makes runs reproducible.
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let signer = ReceiptSigner::generate(&mut rng);
-        let root = DevelopmentRoot::generate(&mut rng, NOW.0);
-        let issuer = Issuer::new(root, &mut rng, NOW.0);
-        let policy = policy(issuer.root_der(), &manifest(&signer, Vec::new()))?;
+        let manifest = keyed_manifest(Vec::new(), signer.public_key(), NOW);
+        let Fixture { issuer, policy, .. } = Fixture::with_manifest(manifest, NOW, &mut rng);
         let below = match proof {
             Proof::Endorsement => 4,
             Proof::Document(below) => below,
@@ -223,9 +219,9 @@ fn document(
     signer: &ReceiptSigner,
     prepared: &Prepared,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
-    let manifest = manifest(signer, prepared.configs()).encode()?;
-    let contents = contents(prepared.x25519_key(), &manifest, &prepared.nonce());
-    Ok((chain.document(&contents), manifest))
+    let manifest = keyed_manifest(prepared.configs(), signer.public_key(), NOW);
+    let contents = attested_contents(&Contents::example(), &manifest, &prepared.nonce());
+    Ok((chain.document(&contents), manifest.encode()?))
 }
 
 /// Opens a session without a stream; returns the client's end and the server's.
@@ -254,47 +250,5 @@ pub(crate) fn sessions() -> Result<(Session, Session)> {
     match server.receive(&key, start, MonotonicMillis(u64::MAX))? {
         Accepted::Anonymous(server) => Ok((client, server)),
         Accepted::WithEvidence(_) => anyhow::bail!("evidence that was not asked for"),
-    }
-}
-
-/// Contents of an enclave's document: its X25519 key, its encoded manifest, and the requested nonce.
-pub fn contents(key: &[u8], manifest: &[u8], nonce: &[u8]) -> Contents {
-    Contents {
-        public_key: Some(key.to_vec()),
-        user_data: Some(manifest_binding(manifest).to_vec()),
-        nonce: Some(nonce.to_vec()),
-        ..Contents::example()
-    }
-}
-
-/// A policy that accepts such documents under the root certificate `root`.
-///
-/// # Errors
-/// If `root` is not a certificate, or `manifest` cannot be required by a policy.
-pub fn policy(root: &[u8], manifest: &ServiceManifest) -> Result<Policy> {
-    let pcrs = Contents::example().pcrs.into_iter();
-    let pcrs = pcrs.filter(|(index, _)| *index < 3).collect();
-    let root = TrustAnchor::development(root)?;
-    Ok(Policy::for_development(root, pcrs, manifest)?)
-}
-
-/// A manifest of an enclave with these keys.
-pub fn manifest(signer: &ReceiptSigner, sealing_keys: Vec<KeyConfig>) -> ServiceManifest {
-    ServiceManifest {
-        version: 1,
-        sealing_keys,
-        receipt_key: signer.public_key(),
-        model: ModelIdentity {
-            id: "all-MiniLM-L6-v2".into(),
-            version: "1".into(),
-            sha256: [5; 32],
-            hash_scheme: HashScheme::Sha256Manifest,
-            dimension: 384,
-            max_tokens: 256,
-        },
-        policy_version: "2026-11-01".into(),
-        security_mode: SecurityMode::Evaluation,
-        not_before: NOW.seconds() - 60,
-        not_after: NOW.seconds() + 3_600,
     }
 }

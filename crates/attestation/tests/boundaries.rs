@@ -9,7 +9,7 @@ mod common;
 
 use attestation::{Appraisal, ErrorCode, RowState, TrustAnchor, Verdict};
 use common::boundaries::{boundaries, judged, state};
-use common::{Fixture, NOW};
+use fixtures::{Fixture, NOW};
 use forge::{DevelopmentRoot, Issuer};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;

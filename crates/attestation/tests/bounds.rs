@@ -1,17 +1,12 @@
 //! Memory and work are bounded by the length of the input, whatever lengths it declares.
 
-#[path = "common/counting.rs"]
-mod counting;
-
-mod common;
-
 use attestation::cbor::{Reader, Rules, Writer};
 use attestation::{
     Appraisal, AttestationReport, Evidence, KeyConfig, MAX_DOCUMENT, MAX_EVIDENCE, MAX_KEY_LIST,
     MAX_MANIFEST, MAX_POLICY, Policy, ServiceManifest, Verdict,
 };
-use common::{Fixture, NOW};
-use counting::{Cost, Counting, cost};
+use fixtures::allocator::{Cost, Counting, cost};
+use fixtures::{Fixture, NOW};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

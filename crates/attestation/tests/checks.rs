@@ -3,7 +3,7 @@
 mod common;
 
 use attestation::{Appraisal, ErrorCode, RowId, RowState, Stopwatch, UnixMillis, Verdict};
-use common::{Fixture, NOW, assert_in_run_order, row};
+use fixtures::{Fixture, NOW, assert_in_run_order, row};
 use std::collections::BTreeSet;
 
 #[test]

@@ -15,7 +15,7 @@ mod common;
 use attestation::cbor::{Kind, Reader, Rules};
 use attestation::{Appraisal, AttestationDocument, CheckLog, Claims, TrustAnchor, UnixMillis};
 use common::differences::{DIFFERENCES, Difference};
-use common::{Fixture, NOW};
+use fixtures::{Fixture, NOW};
 use forge::Forgery;
 use proptest::prelude::*;
 use rustls_pki_types::{CertificateDer, UnixTime};

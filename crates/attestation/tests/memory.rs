@@ -11,7 +11,7 @@ use attestation::{
     Appraisal, AttestationReport, Conclusion, Freshness, MAX_PENDING, PendingSignature, RowState,
     SignatureMemory, TrustAnchor, UnixMillis, Verdict, pending_signatures,
 };
-use common::{Fixture, NOW, row};
+use fixtures::{Fixture, NOW, row};
 use p384::ecdsa::{Signature, VerifyingKey, signature::Verifier};
 
 /// Another implementation: computes one signature and returns whether it is valid.

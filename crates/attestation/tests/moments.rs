@@ -4,7 +4,7 @@ mod common;
 
 use attestation::{ErrorCode, Freshness, Observed, RowState, UnixMillis, Verdict};
 use base64ct::{Base64, Encoding as _};
-use common::{Fixture, NOW, assert_in_run_order, row};
+use fixtures::{Fixture, NOW, assert_in_run_order, row};
 
 #[test]
 fn a_chain_judged_at_another_moment_is_refused() {

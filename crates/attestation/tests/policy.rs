@@ -5,10 +5,8 @@
     reason = "a policy that cannot be read is a failed test"
 )]
 
-mod common;
-
 use attestation::{Acceptance, Policy, PolicyReview, UnixMillis};
-use common::Fixture;
+use fixtures::Fixture;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -356,14 +354,14 @@ fn a_review_warns_its_owner() {
             review.warnings[0].text
         );
     }
-    let review = Fixture::new().policy.review(common::NOW);
+    let review = Fixture::new().policy.review(fixtures::NOW);
     assert_eq!(codes(&review), ["DEVELOPMENT_ROOT", "EVALUATION_MODE"]);
     assert_eq!(
         (&*review.root, &*review.best_verdict),
         ("development", "simulated")
     );
     let servers = Policy::with_evidence(right().to_string().as_bytes()).unwrap();
-    assert_eq!(servers.review(common::NOW).best_verdict, "simulated");
+    assert_eq!(servers.review(fixtures::NOW).best_verdict, "simulated");
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Properties that hold for all inputs: codecs are inverse to each other, and nothing panics.
 
-mod common;
-
 use attestation::cbor::{CborError, MAX_DEPTH, Reader, Rules, Writer};
 use attestation::{
     Aead, Appraisal, Evidence, HashScheme, Kdf, Kem, KeyConfig, MAX_EVIDENCE, ModelIdentity,
@@ -214,7 +212,7 @@ proptest! {
 
 #[test]
 fn unknown_mechanisms_and_suites_are_skipped_and_known_ones_must_be_right() {
-    let known = common::manifest().sealing_keys;
+    let known = fixtures::manifest().sealing_keys;
     let list = KeyConfig::encode_list(&known[..1]).unwrap();
     // An unknown mechanism in front.
     let unknown = [0, 5, 9, 0x12, 0x34, 1, 2];

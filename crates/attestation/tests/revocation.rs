@@ -5,17 +5,12 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-#[path = "common/counting.rs"]
-mod counting;
-
-mod common;
-
 use attestation::{
     Appraisal, Freshness, MAX_CRLS, Policy, RowState, SignatureMemory, UnixMillis, Verdict,
 };
-use common::{Fixture, NOW, assert_in_run_order, row};
-use counting::{Counting, cost};
 use der::{Decode, Encode};
+use fixtures::allocator::{Counting, cost};
+use fixtures::{Fixture, NOW, assert_in_run_order, row};
 use webpki::{BorrowedCertRevocationList, CertRevocationList};
 use x509_cert::crl::CertificateList;
 

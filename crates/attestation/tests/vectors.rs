@@ -14,7 +14,7 @@ use attestation::{
     UnixMillis, Verdict,
 };
 use base16ct::lower::encode_string as hex;
-use common::row;
+use fixtures::row;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -95,7 +95,7 @@ fn every_genuine_document_is_authentic_and_verified_by_a_policy_of_its_image() {
         );
 
         // A development build has another root.
-        let ours = common::Fixture::new().anchor;
+        let ours = fixtures::Fixture::new().anchor;
         assert_eq!(
             Appraisal::of(&document).inspect(&ours, at).code.as_deref(),
             Some("ROOT_NOT_PINNED"),
@@ -283,7 +283,7 @@ fn refused_documents_list_their_rows_in_the_order_in_which_they_ran() {
         let report = Appraisal::of(&document).inspect(&anchor, at);
         if report.verdict == Verdict::Refused {
             refused += 1;
-            common::assert_in_run_order(&report.checks, &name);
+            fixtures::assert_in_run_order(&report.checks, &name);
         }
     }
     assert!(refused > 100, "{refused} documents");

@@ -5,15 +5,13 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-mod enclave;
-
 use attestation::SignatureMemory;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clearseal_client::{Client, Clock, Error, State, UnixMillis};
-use enclave::{Host, Mood, PATIENCE, now, vector};
+use fixtures::host::{Host, Mood, PATIENCE, now, vector};
 
 fn client(host: &Host) -> Client {
     let client = Client::builder(&host.url).policy(host.policy.clone());

@@ -5,8 +5,6 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-mod enclave;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,7 +12,7 @@ use std::time::Duration;
 use clearseal_client::{
     Client, ClientBuilder, Clock, Policy, PolicyChange, PolicyNews, PolicySource, State, UnixMillis,
 };
-use enclave::{Host, Mood, PATIENCE, now, vector};
+use fixtures::host::{Host, Mood, PATIENCE, now, vector};
 use serde_json::{Value, json};
 
 fn builder(host: &Host) -> ClientBuilder {

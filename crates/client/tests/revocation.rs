@@ -5,11 +5,9 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-mod enclave;
-
 use attestation::{Policy, RowState, SignatureMemory};
 use clearseal_client::{Client, Error};
-use enclave::{Host, PATIENCE};
+use fixtures::host::{Host, PATIENCE};
 
 /// A client under the host's own policy, which also requires revocation lists or does not.
 fn client(host: &Host, required: bool) -> Client {

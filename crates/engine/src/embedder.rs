@@ -240,14 +240,14 @@ mod tests {
     use std::num::NonZeroUsize;
 
     use super::super::fused::tests::{TINY, random_model, weights};
-    use super::super::tokenize::bert;
     use super::super::{EngineChoice, PoolLimits, Precision, Shape};
     use super::*;
 
     /// A tokenizer with `pieces` tokens in addition to the special ones, and a model with `vocabulary` tokens.
     fn embedder(pieces: u32, vocabulary: usize) -> Result<Embedder, LoadError> {
         let words = (0..pieces).map(|n| format!("word{n}"));
-        let tokenizer = Tokenizer::from_json(&bert::tokenizer_json(words), TINY.max_tokens);
+        let tokenizer =
+            Tokenizer::from_json(&fixtures::tokenizer::tokenizer_json(words), TINY.max_tokens);
         let shape = Shape { vocabulary, ..TINY };
         let weights = weights(&random_model(&shape, 1), "");
         let one = NonZeroUsize::MIN;

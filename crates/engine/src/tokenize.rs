@@ -187,7 +187,4 @@ impl Tokenizer {
 }
 
 #[cfg(test)]
-#[path = "../tests/bert/mod.rs"]
-pub(super) mod bert;
-#[cfg(test)]
 mod tests;

@@ -1,8 +1,5 @@
 //! Measures the cost of a receipt: `cargo run --release -p protocol --example signing`.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
-
 use std::io::Write;
 use std::time::Instant;
 
@@ -14,8 +11,8 @@ use protocol::receipt::{Expectations, ReceiptSigner, verify};
 const ROUNDS: usize = 2_000;
 
 fn main() -> std::io::Result<()> {
-    let signer = ReceiptSigner::generate(&mut common::rng(1));
-    let mut claims = common::claims();
+    let signer = ReceiptSigner::generate(&mut fixtures::rng(1));
+    let mut claims = fixtures::receipt::claims();
     claims.model_id = "sentence-transformers/all-MiniLM-L6-v2".into();
     claims.model_version = "fused-f32-avx512".into();
     let receipt = signer.sign(&claims);

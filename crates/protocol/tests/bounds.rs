@@ -2,16 +2,11 @@
 // A test fails by panicking.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../../attestation/tests/common/counting.rs"]
-mod counting;
-
-mod common;
-
 use attestation::cbor::Writer;
 use attestation::{CheckLog, ReceiptKey};
 use base64ct::{Base64UrlUnpadded, Encoding};
-use common::rng;
-use counting::{Cost, Counting, cost};
+use fixtures::allocator::{Cost, Counting, cost};
+use fixtures::rng;
 use protocol::bundle::{AuditBundle, MAX_BUNDLE};
 use protocol::inner::{
     InnerRequest, InnerResponse, MAX_FIELD_SECTION, MAX_FIELDS, MAX_REQUEST, MAX_RESPONSE,

@@ -5,12 +5,9 @@
     reason = "a test fails by panicking"
 )]
 
-mod common;
-mod enclave;
-
 use attestation::{Policy, SignatureMemory, Verdict};
-use common::rng;
-use enclave::{Enclave, NOW};
+use fixtures::enclave::{Enclave, NOW};
+use fixtures::rng;
 use merkle::json::{Format, Inclusion, SignedHead};
 use merkle::tree::{Frontier, keys_hash, receipt_hash};
 use merkle::verify::Tree;

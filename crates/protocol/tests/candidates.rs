@@ -1,12 +1,9 @@
 //! One request to several enclaves: which of them answers, what the others can do with it, and what a host can change.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-mod enclave;
-
 use attestation::{SignatureMemory, VerifiedAttestation};
-use common::rng;
-use enclave::{Enclave, NOW, request};
+use fixtures::enclave::{Enclave, NOW, request};
+use fixtures::rng;
 use protocol::candidates::{self, MAX_CANDIDATES, Name, Sealed};
 use protocol::exchange::{ExchangeError, PendingCandidates, begin_with_candidates, candidate_name};
 use protocol::inner::InnerRequest;

@@ -2,12 +2,12 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-mod fixture;
-
 use attestation::{Aead, Evidence, Kem, SignatureMemory};
-use fixture::{
-    AES, BOTH, CHACHA, CLASSIC, END, Enclave, NOW, START, connect, frame, judge, open, options, rng,
+use fixtures::channel::{
+    AES, BOTH, CHACHA, CLASSIC, END, START, connect, frame, judge, open, options,
 };
+use fixtures::enclave::{Enclave, NOW};
+use fixtures::rng;
 use protocol::channel::frame::Kind;
 use protocol::channel::{Accepted, ChannelError, ClientOptions, ReceivedHello, begin};
 
@@ -60,7 +60,7 @@ fn an_attested_receipt_key_endorses_the_next_session() {
     let endorse = |signer, hello: &[u8]| {
         let prepared = ReceivedHello::read(hello, AES)
             .unwrap()
-            .prepare(&mut fixture::rng(6));
+            .prepare(&mut fixtures::rng(6));
         prepared.endorse(signer, false).unwrap().0
     };
     let other = Enclave::start(9);
@@ -157,7 +157,7 @@ fn a_document_answers_one_hello_and_binds_one_key() {
     let (first, _) = begin(options(CLASSIC), &mut rng).unwrap();
     let (_, awaiting) = begin(options(CLASSIC), &mut rng).unwrap();
     let prepared = ReceivedHello::read(&first, AES).unwrap().prepare(&mut rng);
-    let (answer, _) = enclave.document(prepared);
+    let (answer, _) = enclave.answer_hello(prepared);
     assert_eq!(
         judge(awaiting, &answer, &enclave.policy).err().as_deref(),
         Some("NONCE_MISMATCH")
@@ -185,7 +185,7 @@ fn a_document_answers_one_hello_and_binds_one_key() {
     let mut other = Enclave::start(2);
     let (hello, awaiting) = begin(options(CLASSIC), &mut rng).unwrap();
     let prepared = ReceivedHello::read(&hello, AES).unwrap().prepare(&mut rng);
-    let (answer, _) = other.document(prepared);
+    let (answer, _) = other.answer_hello(prepared);
     assert!(judge(awaiting, &answer, &enclave.policy).is_err());
 }
 
@@ -197,12 +197,12 @@ fn an_attacker_on_the_path_cannot_choose_a_weaker_suite() {
     let (_, awaiting) = begin(options(BOTH), &mut rng).unwrap();
     let (weaker, _) = begin(options(CLASSIC), &mut rng).unwrap();
     let prepared = ReceivedHello::read(&weaker, AES).unwrap().prepare(&mut rng);
-    let (answer, _) = enclave.document(prepared);
+    let (answer, _) = enclave.answer_hello(prepared);
     assert!(judge(awaiting, &answer, &enclave.policy).is_err());
 
     let (hello, awaiting) = begin(options(BOTH), &mut rng).unwrap();
     let prepared = ReceivedHello::read(&hello, AES).unwrap().prepare(&mut rng);
-    let (answer, _) = enclave.document(prepared);
+    let (answer, _) = enclave.answer_hello(prepared);
     let attested = judge(awaiting, &answer, &enclave.policy).unwrap();
     assert_eq!(attested.kem(), Kem::XWing);
     assert!(ReceivedHello::read(&hello, &[]).is_err());
@@ -222,7 +222,7 @@ fn the_client_signs_with_the_key_that_its_own_document_binds() {
         let (hello, awaiting) = begin(has_evidence, &mut rng).unwrap();
         let arrival = ReceivedHello::read(&hello, AES).unwrap();
         assert!(arrival.has_evidence());
-        let (answer, awaiting_key) = enclave.document_for(arrival.prepare(&mut rng), true);
+        let (answer, awaiting_key) = enclave.answer_hello_with(arrival.prepare(&mut rng), true);
         let attested = judge(awaiting, &answer, &enclave.policy).unwrap();
         assert!(attested.wants_evidence());
         let encapsulated = attested.encapsulate(START, &mut rng).unwrap();
@@ -259,7 +259,7 @@ fn the_client_signs_with_the_key_that_its_own_document_binds() {
     let mut rng = rng(12);
     let (hello, awaiting) = begin(options(CLASSIC), &mut rng).unwrap();
     let prepared = ReceivedHello::read(&hello, AES).unwrap().prepare(&mut rng);
-    let (answer, _) = enclave.document_for(prepared, true);
+    let (answer, _) = enclave.answer_hello_with(prepared, true);
     let attested = judge(awaiting, &answer, &enclave.policy).unwrap();
     assert_eq!(
         attested.finish(START, &mut rng).err(),

@@ -2,11 +2,10 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-mod fixture;
-
 use std::collections::HashSet;
 
-use fixture::{AES, CLASSIC, END, Enclave, NOW, START, connect, frame, open, options, session};
+use fixtures::channel::{AES, CLASSIC, END, START, connect, frame, open, options, session};
+use fixtures::enclave::{Enclave, NOW};
 use protocol::channel::frame::{HEADER, Kind, MAX_PAYLOAD, Step, rejection_header};
 use protocol::channel::tensor::{Dtype, Tensor, append_floats, append_header};
 use protocol::channel::{ChannelError, Hint, MonotonicMillis, Rekey, Session};

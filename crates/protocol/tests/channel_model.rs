@@ -7,13 +7,13 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-mod fixture;
-
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use attestation::cbor::{Reader, Rules, Writer};
 use attestation::{Kem, SignatureMemory};
-use fixture::{AES, END, Enclave, NOW, START, frame, open, rng};
+use fixtures::channel::{AES, END, START, frame, open};
+use fixtures::enclave::{Enclave, NOW};
+use fixtures::rng;
 use protocol::channel::frame::Kind;
 use protocol::channel::{
     Accepted, AwaitingKey, ClientOptions, Offer, ReceivedHello, Receiver, Sender, Session, begin,
@@ -205,7 +205,8 @@ impl World {
         let Ok(arrival) = ReceivedHello::read(&hello, AES) else {
             return state.dead();
         };
-        let (answer, awaiting): (_, AwaitingKey) = self.enclave.document(arrival.prepare(&mut rng));
+        let (answer, awaiting): (_, AwaitingKey) =
+            self.enclave.answer_hello(arrival.prepare(&mut rng));
         let answer = self.intern(answer);
         state.sent.push(answer);
         self.splice_answers(answer);

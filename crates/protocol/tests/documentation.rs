@@ -3,15 +3,13 @@
 //! `CLEARSEAL_WRITE_DOCS=1 cargo test -p protocol --test documentation` writes the example again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::fmt::Write;
 use std::path::Path;
 
 use attestation::{HashScheme, ReceiptKey, SecurityMode, Verdict};
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64UrlUnpadded, Encoding};
-use common::Script;
+use fixtures::receipt::Script;
 use protocol::commitment::{request_hash, response_hash};
 use protocol::receipt::{
     Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner, verify,

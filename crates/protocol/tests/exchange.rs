@@ -7,14 +7,11 @@
     reason = "a test fails by panicking, and a table of changes reads best with one expression each"
 )]
 
-mod common;
-mod enclave;
-
 use attestation::{SecurityMode, UnixMillis, Verdict};
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64UrlUnpadded, Encoding};
-use common::rng;
-use enclave::{Enclave, NOW, request};
+use fixtures::enclave::{Enclave, NOW, request};
+use fixtures::rng;
 use protocol::bundle::AuditBundle;
 use protocol::commitment::{request_hash, response_hash};
 use protocol::exchange::{ExchangeError, PreparedExchange, begin};

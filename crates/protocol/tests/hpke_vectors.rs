@@ -7,9 +7,7 @@
     clippy::semicolon_if_nothing_returned
 )]
 
-mod common;
-
-use common::Script;
+use fixtures::receipt::Script;
 use forge::{hex_of as hex, shared_json as vectors};
 use hpke::aead::{Aead, AesGcm128, AesGcm256, ChaCha20Poly1305};
 use hpke::kdf::HkdfSha256;
@@ -112,7 +110,7 @@ fn wycheproof_x25519_points_with_an_all_zero_result_are_refused() {
             &OpModeS::Base,
             &PublicKey::from_bytes(&public).unwrap(),
             b"",
-            &mut common::rng(1),
+            &mut fixtures::rng(1),
         );
         // RFC 9180 §7.1.4
         assert_eq!(opened.is_err(), all_zero, "{}", test["tcId"]);

@@ -5,11 +5,8 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-mod common;
-mod enclave;
-
 use attestation::SignatureMemory;
-use enclave::{Enclave, NOW, request};
+use fixtures::enclave::{Enclave, NOW, request};
 use protocol::bundle::AuditBundle;
 use protocol::exchange::begin;
 use protocol::inner::InnerRequest;

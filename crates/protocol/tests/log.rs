@@ -5,12 +5,11 @@
     reason = "a test fails by panicking"
 )]
 
-mod common;
-
 use std::collections::{HashMap, HashSet};
 
 use attestation::{ReceiptKey, RowState, Verdict};
-use common::{NOW, rng};
+use fixtures::receipt::NOW;
+use fixtures::rng;
 use merkle::Hash;
 use merkle::json::{Consistency, Format, Inclusion};
 use merkle::prove::{self, Nodes};
@@ -162,7 +161,7 @@ fn tree_of(leaves: impl IntoIterator<Item = Hash>) -> (Tree, Stored) {
 fn claims(number: u64) -> ReceiptClaims {
     ReceiptClaims {
         sequence_number: number,
-        ..common::claims()
+        ..fixtures::receipt::claims()
     }
 }
 

@@ -7,10 +7,8 @@
     clippy::semicolon_if_nothing_returned
 )]
 
-mod common;
-
 use attestation::{Aead, Kdf, Kem, KeyConfig, SealingKey};
-use common::rng;
+use fixtures::rng;
 use ohttp::hpke::{Aead as TheirAead, Kdf as TheirKdf, Kem as TheirKem};
 use protocol::ohttp::{
     GatewayKeys, MAX_ENCAPSULATED, MAX_ENCAPSULATED_RESPONSE, SealError, encapsulate,

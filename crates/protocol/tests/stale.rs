@@ -5,12 +5,9 @@
     reason = "a test fails by panicking"
 )]
 
-mod common;
-mod enclave;
-
 use attestation::{Appraisal, Freshness, UnixMillis, VerifiedAttestation};
-use common::rng;
-use enclave::{Enclave, NOW, request};
+use fixtures::enclave::{Enclave, NOW, request};
+use fixtures::rng;
 use protocol::channel::{ClientOptions, ReceivedHello, preferred_aeads};
 use protocol::exchange::{
     ExchangeError, PendingResponse, PreparedExchange, begin, begin_with_candidates,
@@ -27,7 +24,7 @@ fn judged(enclave: &Enclave, freshness: Freshness<'_>) -> VerifiedAttestation {
 #[test]
 fn nothing_is_sealed_under_an_appraisal_of_another_moment() {
     let enclave = Enclave::start(1);
-    let nonce = [0x77; 32];
+    let nonce = fixtures::NONCE;
     for freshness in [
         Freshness::Audit { time: NOW },
         Freshness::At {

@@ -2,9 +2,8 @@
 // A test fails by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common;
-
-use common::{Script, rng};
+use fixtures::receipt::Script;
+use fixtures::rng;
 use hpke::kem::XWing as Theirs;
 use hpke::{Deserializable, HpkeError, Kem, Serializable};
 use protocol::x_wing::XWing as Ours;

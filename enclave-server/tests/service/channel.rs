@@ -1,7 +1,6 @@
 //! Attested channels: the same requests as at the gateway, over one connection.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use channel::{Channel, Error, Verifier, connect_known};
@@ -16,9 +15,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 
-use crate::common::{Attested, MODEL, Options, Rig, Toy, code, embeddings};
+use crate::common::{Attested, HeldToy, MODEL, Options, Rig, code, embeddings};
 use enclave_server::keys::Periods;
-use engine::{EncodeError, Encoder, PoolLimits};
+use engine::PoolLimits;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -272,42 +271,11 @@ async fn oversized_and_foreign_messages_end_a_channel() {
     }
 }
 
-/// Computes one batch for each signal.
-struct Stepped {
-    begun: AtomicUsize,
-    go: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
-}
-
-impl Encoder for Stepped {
-    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
-        self.begun.fetch_add(1, Ordering::SeqCst);
-        // The sender is dropped at the end of the test.
-        self.go.lock().unwrap().recv().ok();
-        Toy.encode(sequences)
-    }
-    fn dimension(&self) -> usize {
-        Toy.dimension()
-    }
-    fn max_tokens(&self) -> usize {
-        Toy.max_tokens()
-    }
-    fn vocabulary(&self) -> usize {
-        Toy.vocabulary()
-    }
-    fn name(&self) -> &'static str {
-        Toy.name()
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn draining_answers_accepted_requests_and_closes() {
-    let (step, steps) = std::sync::mpsc::channel();
-    let encoder = Arc::new(Stepped {
-        begun: AtomicUsize::new(0),
-        go: steps.into(),
-    });
+    let held = Arc::new(HeldToy::default());
     let mut served = Listening::start(Options {
-        encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
+        encoder: held.clone(),
         ..Options::default()
     })
     .await;
@@ -315,14 +283,12 @@ async fn draining_answers_accepted_requests_and_closes() {
     let mut channel = served.open(&attested).await.unwrap();
     let (message, asked) = ask(&served.rig, &attested, 0, tensors(&json!("hello")));
     channel.outgoing.send(Kind::Data, &message).await.unwrap();
-    while encoder.begun.load(Ordering::SeqCst) == 0 {
-        tokio::task::yield_now().await;
-    }
+    held.wait_begun(1).await;
     served.stop.notify_one();
     let mut ended = served.ended.take().unwrap();
     tokio::task::yield_now().await;
     assert!(ended.try_recv().is_err(), "a request is in flight");
-    step.send(()).unwrap();
+    held.release(1);
     let answer = answer(&mut channel, &served.rig, 0, asked).await;
     assert!(answer.receipt.is_some());
     assert!(channel.incoming.receive().await.unwrap().is_none());
@@ -331,13 +297,9 @@ async fn draining_answers_accepted_requests_and_closes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_channel_queues_two_requests_and_starves_no_other_client() {
-    let (step, steps) = std::sync::mpsc::channel();
-    let encoder = Arc::new(Stepped {
-        begun: AtomicUsize::new(0),
-        go: steps.into(),
-    });
+    let held = Arc::new(HeldToy::default());
     let served = Listening::start(Options {
-        encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
+        encoder: held.clone(),
         // A batch holds one request, so that a step of the encoder answers one.
         pool: PoolLimits {
             slice_tokens: 3,
@@ -356,9 +318,7 @@ async fn a_channel_queues_two_requests_and_starves_no_other_client() {
         channel.outgoing.send(Kind::Data, &message).await.unwrap();
         asked.push(one);
     }
-    while encoder.begun.load(Ordering::SeqCst) == 0 {
-        tokio::task::yield_now().await;
-    }
+    held.wait_begun(1).await;
     // A sealed request that arrives now is computed after the accepted ones, and not after all twenty.
     let sealed = async {
         let answer = rig.exchange(&attested, tensors(&json!("world"))).await;
@@ -366,11 +326,11 @@ async fn a_channel_queues_two_requests_and_starves_no_other_client() {
     };
     let mut sealed = std::pin::pin!(sealed);
     for turn in 0..8 {
-        step.send(()).unwrap();
+        held.release(1);
         let wait = tokio::time::timeout(Duration::from_millis(200), &mut sealed);
         if let Ok(status) = wait.await {
             assert_eq!(status, Some(200));
-            drop(step);
+            held.release(usize::MAX);
             for (number, one) in (0..).zip(asked) {
                 answer(&mut channel, rig, number, one).await;
             }

@@ -6,8 +6,8 @@
     reason = "each test binary uses a part of it"
 )]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use attestation::{
@@ -327,6 +327,11 @@ pub fn embeddings(body: &serde_json::Value) -> InnerRequest {
     }
 }
 
+/// Two words that the toy model knows.
+pub fn hello() -> InnerRequest {
+    embeddings(&serde_json::json!({"model": MODEL, "input": "hello world"}))
+}
+
 pub fn code(answer: &[u8]) -> String {
     let json: serde_json::Value = serde_json::from_slice(answer).unwrap();
     json["code"]
@@ -363,6 +368,56 @@ impl Encoder for Toy {
     }
     fn name(&self) -> &'static str {
         "toy-f32"
+    }
+}
+
+/// The toy model, which computes one batch for each release.
+#[derive(Default)]
+pub struct HeldToy {
+    begun: AtomicUsize,
+    released: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl HeldToy {
+    /// Lets so many batches be computed.
+    pub fn release(&self, batches: usize) {
+        let mut released = self.released.lock().unwrap();
+        *released = released.saturating_add(batches);
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many batches have begun.
+    pub async fn wait_begun(&self, batches: usize) {
+        while self.begun.load(Ordering::SeqCst) < batches {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Encoder for HeldToy {
+    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let released = self.released.lock().unwrap();
+        let mut released = self
+            .changed
+            .wait_while(released, |batches| *batches == 0)
+            .unwrap();
+        *released -= 1;
+        drop(released);
+        Toy.encode(sequences)
+    }
+    fn dimension(&self) -> usize {
+        Toy.dimension()
+    }
+    fn max_tokens(&self) -> usize {
+        Toy.max_tokens()
+    }
+    fn vocabulary(&self) -> usize {
+        Toy.vocabulary()
+    }
+    fn name(&self) -> &'static str {
+        Toy.name()
     }
 }
 

@@ -1,55 +1,14 @@
 //! The answer to a sealed request when the queue is full.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 
-use crate::common::{MODEL, Options, Rig, Toy, code, embeddings};
-use engine::{EncodeError, Encoder, PoolLimits};
-use protocol::inner::InnerRequest;
+use crate::common::{HeldToy, MODEL, Options, Rig, code, embeddings, hello};
+use engine::PoolLimits;
 use serde_json::json;
-
-fn hello() -> InnerRequest {
-    embeddings(&json!({"model": MODEL, "input": "hello world"}))
-}
-
-/// An encoder that blocks every call until it is released.
-struct Held {
-    entered: AtomicBool,
-    go: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Encoder for Held {
-    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
-        self.entered.store(true, Ordering::SeqCst);
-        let mut go = self.go.lock().unwrap();
-        while !*go {
-            go = self.changed.wait(go).unwrap();
-        }
-        drop(go);
-        Toy.encode(sequences)
-    }
-    fn dimension(&self) -> usize {
-        Toy.dimension()
-    }
-    fn max_tokens(&self) -> usize {
-        Toy.max_tokens()
-    }
-    fn vocabulary(&self) -> usize {
-        Toy.vocabulary()
-    }
-    fn name(&self) -> &'static str {
-        Toy.name()
-    }
-}
 
 #[tokio::test]
 async fn a_full_queue_is_a_sealed_429() {
-    let held = Arc::new(Held {
-        entered: AtomicBool::new(false),
-        go: Mutex::new(false),
-        changed: Condvar::new(),
-    });
+    let held = Arc::new(HeldToy::default());
     let pool = PoolLimits {
         queue_tokens: 6,
         ..PoolLimits::default()
@@ -68,9 +27,7 @@ async fn a_full_queue_is_a_sealed_429() {
                 .map(|answer| answer.response.status)
         }
     });
-    while !held.entered.load(Ordering::SeqCst) {
-        tokio::task::yield_now().await;
-    }
+    held.wait_begun(1).await;
     // More than one slice, because one slice of each request is always accepted.
     let busy = rig
         .exchange(
@@ -92,8 +49,7 @@ async fn a_full_queue_is_a_sealed_429() {
             .unwrap()
             >= 1
     );
-    *held.go.lock().unwrap() = true;
-    held.changed.notify_all();
+    held.release(1);
     assert_eq!(
         waiting
             .await

@@ -1,6 +1,6 @@
 //! The whole path: attest, verify, seal, answer, open, verify the receipt; and attacks on it.
 
-use crate::common::{Attested, MODEL, Options, Rig, SECRET, code, embeddings};
+use crate::common::{Attested, MODEL, Options, Rig, SECRET, code, embeddings, hello};
 use attestation::{Aead, Kem};
 use axum::http::StatusCode;
 use base16ct::lower::encode_string as hex;
@@ -12,10 +12,6 @@ use protocol::ohttp;
 use protocol::terms::{self, Terms};
 use rand_core::{Rng, UnwrapErr};
 use serde_json::{Value, json};
-
-fn hello() -> InnerRequest {
-    embeddings(&json!({"model": MODEL, "input": "hello world"}))
-}
 
 /// Terms of an honest client at the rig's time.
 fn terms(rig: &Rig, attested: &Attested) -> Terms {

@@ -1,64 +1,18 @@
 //! With answer steps, every kind of answer leaves at a step, so that its exact duration is not visible.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use enclave_server::api::{AnswerSteps, Limits};
-use engine::{EncodeError, Encoder};
 use merkle::json::{Leaves, Logs, from_json, hex};
 use protocol::channel::frame::Kind;
 use protocol::inner::InnerRequest;
 use serde_json::json;
 
 use crate::channel::{Listening, answer, ask};
-use crate::common::{LIMITS, MODEL, Options, Rig, Toy, code, embeddings};
-
-/// The toy model, which computes once for each release.
-#[derive(Default)]
-struct Gate {
-    entered: AtomicUsize,
-    passes: Mutex<usize>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn release_one(&self) {
-        *self.passes.lock().unwrap() += 1;
-        self.changed.notify_one();
-    }
-}
-
-impl Encoder for Gate {
-    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
-        self.entered.fetch_add(1, Ordering::SeqCst);
-        let passes = self.passes.lock().unwrap();
-        let mut passes = self
-            .changed
-            .wait_while(passes, |passes| *passes == 0)
-            .unwrap();
-        *passes -= 1;
-        drop(passes);
-        Toy.encode(sequences)
-    }
-    fn dimension(&self) -> usize {
-        Toy.dimension()
-    }
-    fn max_tokens(&self) -> usize {
-        Toy.max_tokens()
-    }
-    fn vocabulary(&self) -> usize {
-        Toy.vocabulary()
-    }
-    fn name(&self) -> &'static str {
-        Toy.name()
-    }
-}
-
-fn hello() -> InnerRequest {
-    embeddings(&json!({"model": MODEL, "input": "hello world"}))
-}
+use crate::common::{HeldToy, LIMITS, MODEL, Options, Rig, code, embeddings, hello};
 
 fn stepped() -> Options {
     Options {
@@ -100,9 +54,9 @@ async fn leaves(rig: &Rig) -> usize {
 
 #[tokio::test]
 async fn an_answer_leaves_at_the_next_step_and_the_log_shows_it_no_earlier() {
-    let gate = Arc::new(Gate::default());
+    let held = Arc::new(HeldToy::default());
     let rig = Rig::with(Options {
-        encoder: Arc::clone(&gate) as Arc<dyn Encoder>,
+        encoder: held.clone(),
         ..stepped()
     });
     let attested = rig.attest().await;
@@ -117,9 +71,9 @@ async fn an_answer_leaves_at_the_next_step_and_the_log_shows_it_no_earlier() {
     ] {
         let arrived = steady(&rig);
         let control = async {
-            until(|| gate.entered.load(Ordering::SeqCst) == number).await;
+            held.wait_begun(number).await;
             rig.advance_millis(taken);
-            gate.release_one();
+            held.release(1);
             let ends = wait_ends(&rig, number).await;
             let end = ends[number - 1];
             assert_eq!(

@@ -1,24 +1,19 @@
 //! A planned stop: requests finish, and the host gets the rest of the log, before the process ends.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::common::{Attested, MODEL, Options, Rig, Toy, code, embeddings};
+use crate::common::{Attested, HeldToy, Options, Rig, code, hello};
 use attestation::UnixMillis;
 use axum::http::StatusCode;
 use enclave_server::config::ListenAddress;
 use enclave_server::listener::Listener;
 use enclave_server::server::Server;
-use engine::{EncodeError, Encoder};
 use getrandom::SysRng;
 use merkle::json::{Leaves, Logs, from_json, hex};
 use merkle::tree::receipt_hash;
 use protocol::exchange;
-use protocol::inner::InnerRequest;
 use rand_core::UnwrapErr;
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -26,10 +21,6 @@ use tokio::task::JoinHandle;
 
 /// Longer than any of these tests, so that a test that waits for it hangs.
 const FOR_EVER: Duration = Duration::from_secs(3600);
-
-fn hello() -> InnerRequest {
-    embeddings(&json!({"model": MODEL, "input": "hello world"}))
-}
 
 /// A rig whose service also answers on a socket, until a test stops it.
 struct Running {
@@ -227,44 +218,11 @@ async fn a_stopping_service_answers_only_the_log_and_its_state() {
     running.server.await.unwrap();
 }
 
-/// Signals that it computes, and waits to be released.
-struct Held {
-    begun: Mutex<Sender<()>>,
-    go_on: Mutex<Receiver<()>>,
-}
-
-impl Encoder for Held {
-    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
-        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.send(()).ok();
-        drop(begun);
-        let go_on = self.go_on.lock().unwrap_or_else(PoisonError::into_inner);
-        go_on.recv().unwrap();
-        Toy.encode(sequences)
-    }
-    fn dimension(&self) -> usize {
-        Toy.dimension()
-    }
-    fn max_tokens(&self) -> usize {
-        Toy.max_tokens()
-    }
-    fn vocabulary(&self) -> usize {
-        Toy.vocabulary()
-    }
-    fn name(&self) -> &'static str {
-        Toy.name()
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_receipt_issued_during_a_stop_reaches_the_host() {
-    let (begin, begun) = channel();
-    let (go, go_on) = channel();
+    let held = Arc::new(HeldToy::default());
     let rig = Rig::with(Options {
-        encoder: Arc::new(Held {
-            begun: Mutex::new(begin),
-            go_on: Mutex::new(go_on),
-        }),
+        encoder: held.clone(),
         ..Options::default()
     });
     let mut running = Running::start(rig, FOR_EVER).await;
@@ -277,15 +235,13 @@ async fn a_receipt_issued_during_a_stop_reaches_the_host() {
         exchange::begin(&attested.verified, hello(), now, &mut UnwrapErr(SysRng)).unwrap();
     let address = running.address;
     let client = tokio::spawn(async move { ask(address, "POST", "/v1/gateway", &sealed).await });
-    tokio::task::spawn_blocking(move || begun.recv().unwrap())
-        .await
-        .unwrap();
+    held.wait_begun(1).await;
     running.stop().await;
     running.still_runs().await;
     // A pull before the answer finds no new leaf, and does not end the stop.
     assert!(running.leaves(1).await.leaves.is_empty());
     running.still_runs().await;
-    go.send(()).unwrap();
+    held.release(1);
     let (status, answer) = client.await.unwrap().unwrap();
     assert_eq!(status, 200);
     let answer = pending.finish(&answer, now);

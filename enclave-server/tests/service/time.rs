@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::common::{Attested, MODEL, Options, Rig, code, embeddings};
+use crate::common::{Attested, Options, Rig, code, hello};
 use attestation::{Policy, SignatureMemory, Verdict};
 use axum::http::StatusCode;
 use enclave_server::keys::{KeyError, Periods};
@@ -15,15 +15,9 @@ use getrandom::SysRng;
 use merkle::json::{Leaves, Logs, from_json, hex};
 use protocol::bundle::AuditBundle;
 use protocol::exchange;
-use protocol::inner::InnerRequest;
 use rand_core::UnwrapErr;
-use serde_json::json;
 
 const HOUR: u64 = 3600;
-
-fn hello() -> InnerRequest {
-    embeddings(&json!({"model": MODEL, "input": "hello world"}))
-}
 
 /// Verifies heads and receipts like an auditor much later: each as of its stated time.
 struct Auditor {

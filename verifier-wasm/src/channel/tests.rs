@@ -2,66 +2,35 @@
 
 use std::cell::RefCell;
 
-use attestation::{
-    Evidence, HashScheme, ModelIdentity, Policy, SecurityMode, ServiceManifest, SignatureMemory,
-    TrustAnchor, manifest_binding,
-};
-use protocol::channel::{Accepted, AwaitingKey, Prepared, ReceivedHello, preferred_aeads};
+use attestation::Evidence;
+use fixtures::channel::{END, START, anonymous};
+use fixtures::enclave::{Enclave, NOW, request};
+use protocol::channel::{AwaitingKey, Prepared, ReceivedHello, preferred_aeads};
 use protocol::inner::InnerResponse;
 use protocol::receipt::ReceiptSigner;
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::SeedableRng;
 
 use super::*;
 
-const NOW: UnixMillis = UnixMillis(1_795_183_380_000);
-const START: MonotonicMillis = MonotonicMillis(5_000);
-const END: MonotonicMillis = MonotonicMillis(3_605_000);
-
 /// An enclave, and what a page knows of it.
-struct Scene {
+struct Fixture {
     signer: ReceiptSigner,
     enclave: TrustedEnclave,
 }
 
-impl Scene {
+impl Fixture {
     fn start() -> Self {
-        let mut rng = ChaCha20Rng::seed_from_u64(1);
-        let signer = ReceiptSigner::generate(&mut rng);
-        let root = forge::DevelopmentRoot::generate(&mut rng, NOW.0);
-        let mut issuer = forge::Issuer::new(root, &mut rng, NOW.0);
-        let anchor = TrustAnchor::development(issuer.root_der()).unwrap();
-        let pcrs = forge::Contents::example().pcrs.into_iter();
-        let pcrs = pcrs.filter(|(index, _)| *index < 3).collect();
-        let policy = Policy::for_development(anchor, pcrs, &manifest(&signer, Vec::new())).unwrap();
-        let (hello, awaiting) = begin(ClientOptions::default(), &mut rng).unwrap();
-        let prepared = prepare(&hello);
-        let manifest = manifest(&signer, prepared.configs()).encode().unwrap();
-        let contents = forge::Contents {
-            public_key: Some(prepared.x25519_key().to_vec()),
-            user_data: Some(manifest_binding(&manifest).to_vec()),
-            nonce: Some(prepared.nonce().to_vec()),
-            ..forge::Contents::example()
-        };
-        let document = issuer.document(&contents, NOW.0, &mut rng);
-        let evidence = Evidence {
-            document: &document,
-            manifest: &manifest,
-        };
-        let (answer, _) = prepared.document(evidence, false);
-        let Offer::Documented(offer) = awaiting.receive(&answer).unwrap() else {
-            panic!("a document was sent");
-        };
-        let (_, judged) = offer.appraise(&policy, NOW, &mut SignatureMemory::new());
-        let attested = judged.including_simulated().unwrap().unwrap();
-        let enclave = TrustedEnclave {
-            attestation: attested.attestation().clone(),
-            prepared: RefCell::new(None),
-            document,
-            manifest,
-            crls: Vec::new(),
-        };
-        Self { signer, enclave }
+        let enclave = Enclave::start(1);
+        let attestation = enclave.attested();
+        Self {
+            signer: enclave.signer,
+            enclave: TrustedEnclave {
+                attestation,
+                prepared: RefCell::new(None),
+                document: enclave.document,
+                manifest: enclave.manifest,
+                crls: Vec::new(),
+            },
+        }
     }
 
     /// A channel, and what its server says first.
@@ -87,17 +56,13 @@ impl Scene {
 }
 
 fn prepare(hello: &[u8]) -> Prepared {
-    let mut rng = ChaCha20Rng::seed_from_u64(2);
     ReceivedHello::read(hello, preferred_aeads())
         .unwrap()
-        .prepare(&mut rng)
+        .prepare(&mut fixtures::rng(2))
 }
 
 fn accept(awaiting: AwaitingKey, key: &[u8]) -> Session {
-    match awaiting.receive(&key[HEADER..], START, END).unwrap() {
-        Accepted::Anonymous(session) => session,
-        Accepted::WithEvidence(_) => panic!("no evidence was asked for"),
-    }
+    anonymous(awaiting.receive(&key[HEADER..], START, END).unwrap())
 }
 
 /// Gives the server hello to a channel; returns the client key.
@@ -106,35 +71,6 @@ fn opened(channel: &mut Channel, hello: &[u8]) -> Vec<u8> {
     match channel.advance(NOW, START).unwrap() {
         Some(Happened::Opened(key)) => key,
         _ => panic!("the channel did not open"),
-    }
-}
-
-fn manifest(signer: &ReceiptSigner, sealing_keys: Vec<attestation::KeyConfig>) -> ServiceManifest {
-    ServiceManifest {
-        version: 1,
-        sealing_keys,
-        receipt_key: signer.public_key(),
-        model: ModelIdentity {
-            id: "all-MiniLM-L6-v2".into(),
-            version: "1".into(),
-            sha256: [5; 32],
-            hash_scheme: HashScheme::Sha256Manifest,
-            dimension: 384,
-            max_tokens: 256,
-        },
-        policy_version: "2026-11-01".into(),
-        security_mode: SecurityMode::Evaluation,
-        not_before: NOW.seconds() - 60,
-        not_after: NOW.seconds() + 3_600,
-    }
-}
-
-fn request() -> InnerRequest {
-    InnerRequest {
-        method: "POST".into(),
-        path: "/v1/embeddings".into(),
-        headers: Vec::new(),
-        content: b"{}".to_vec(),
     }
 }
 
@@ -194,14 +130,14 @@ fn outcome(channel: &mut Channel, pieces: &[&[u8]]) -> (usize, bool, Option<Fail
 
 #[test]
 fn bytes_may_be_cut_anywhere() {
-    let scene = Scene::start();
-    let (mut channel, mut session) = scene.open(2);
+    let fixture = Fixture::start();
+    let (mut channel, mut session) = fixture.open(2);
     let wire = conversation(&mut session);
     let bytes: Vec<&[u8]> = wire.chunks(1).collect();
     assert_eq!(outcome(&mut channel, &bytes), (2, true, None));
     assert!(channel.connection_ended().is_none());
 
-    let (mut channel, hello, _) = scene.meet();
+    let (mut channel, hello, _) = fixture.meet();
     let (last, before) = hello.split_last().unwrap();
     for byte in before {
         channel.feed(vec![*byte]);
@@ -212,8 +148,8 @@ fn bytes_may_be_cut_anywhere() {
 
 #[test]
 fn only_what_opens_is_a_sign_of_life() {
-    let scene = Scene::start();
-    let (mut channel, mut session) = scene.open(1);
+    let fixture = Fixture::start();
+    let (mut channel, mut session) = fixture.open(1);
     let alive = frame(&mut session, Kind::Heartbeat, b"");
     let large = frame(&mut session, Kind::Data, &answer(0));
     let begun = &large[..large.len() - 1];
@@ -229,11 +165,11 @@ fn only_what_opens_is_a_sign_of_life() {
 
 #[test]
 fn no_byte_of_what_a_server_sends_can_be_changed() {
-    let scene = Scene::start();
-    let (_, mut session) = scene.open(2);
+    let fixture = Fixture::start();
+    let (_, mut session) = fixture.open(2);
     let length = conversation(&mut session).len();
     for at in 0..length {
-        let (mut channel, mut session) = scene.open(2);
+        let (mut channel, mut session) = fixture.open(2);
         let mut wire = conversation(&mut session);
         wire[at] ^= 1;
         let (answers, closed, failure) = outcome(&mut channel, &[&wire]);
@@ -262,10 +198,10 @@ fn no_byte_of_what_a_server_sends_can_be_changed() {
 
 #[test]
 fn a_hello_that_was_changed_opens_nothing() {
-    let scene = Scene::start();
-    let (_, hello, _) = scene.meet();
+    let fixture = Fixture::start();
+    let (_, hello, _) = fixture.meet();
     for at in 0..hello.len() {
-        let (mut channel, mut hello, _) = scene.meet();
+        let (mut channel, mut hello, _) = fixture.meet();
         hello[at] ^= 1;
         channel.feed(hello);
         // A length that grew is waited for.
@@ -277,9 +213,9 @@ fn a_hello_that_was_changed_opens_nothing() {
 
 #[test]
 fn answers_out_of_turn_are_refused() {
-    let scene = Scene::start();
+    let fixture = Fixture::start();
     for (requests, number) in [(1, 1), (2, 1), (0, 0), (1, u64::MAX)] {
-        let (mut channel, mut session) = scene.open(requests);
+        let (mut channel, mut session) = fixture.open(requests);
         let wire = frame(&mut session, Kind::Data, &answer(number));
         let (_, _, failure) = outcome(&mut channel, &[&wire]);
         let code = failure.map(|failure| failure.code);
@@ -294,7 +230,7 @@ fn answers_out_of_turn_are_refused() {
         (Kind::Error, b"no"),
         (Kind::Data, b"short"),
     ] {
-        let (mut channel, mut session) = scene.open(1);
+        let (mut channel, mut session) = fixture.open(1);
         let wire = frame(&mut session, kind, payload);
         let (_, _, failure) = outcome(&mut channel, &[&wire]);
         let code = failure.map(|failure| failure.code);
@@ -304,8 +240,8 @@ fn answers_out_of_turn_are_refused() {
 
 #[test]
 fn a_message_is_bounded_before_it_is_there() {
-    let scene = Scene::start();
-    let (mut channel, mut session) = scene.open(1);
+    let fixture = Fixture::start();
+    let (mut channel, mut session) = fixture.open(1);
     let mut whole = vec![7; 1 << 20];
     let mut parts = 0;
     let failure = loop {
@@ -331,15 +267,15 @@ fn a_message_is_bounded_before_it_is_there() {
 
 #[test]
 fn a_close_ends_a_session_and_a_cut_does_not() {
-    let scene = Scene::start();
-    let (mut channel, mut session) = scene.open(1);
+    let fixture = Fixture::start();
+    let (mut channel, mut session) = fixture.open(1);
     let wire = frame(&mut session, Kind::Shutdown, b"");
     let (_, closed, failure) = outcome(&mut channel, &[&wire]);
     let failure = failure.unwrap();
     // With a request unanswered, so that the client comes back.
     assert!(!closed && failure.transient && failure.code == "CHANNEL_CLOSED");
 
-    let (mut channel, _) = scene.open(0);
+    let (mut channel, _) = fixture.open(0);
     let Some(Happened::Failed(failure)) = channel.connection_ended().map(|event| event.state)
     else {
         panic!("a cut passed for a close");
@@ -350,20 +286,20 @@ fn a_close_ends_a_session_and_a_cut_does_not() {
 
 #[test]
 fn a_document_in_place_of_an_endorsement_is_stale_and_an_attestation_ends() {
-    let scene = Scene::start();
-    let (mut channel, ..) = scene.meet();
+    let fixture = Fixture::start();
+    let (mut channel, ..) = fixture.meet();
     let prepared = prepare(&channel.hello()[HEADER..]);
     let evidence = Evidence {
-        document: &scene.enclave.document,
-        manifest: &scene.enclave.manifest,
+        document: &fixture.enclave.document,
+        manifest: &fixture.enclave.manifest,
     };
     let (answer, _) = prepared.document(evidence, false);
     channel.feed(Step::ServerHello.frame(&answer));
     let failure = channel.advance(NOW, START).err().unwrap();
     assert!(failure.stale && !failure.transient && failure.code == "CHANNEL_STALE");
 
-    let (mut channel, _) = scene.open(0);
-    let late = UnixMillis(scene.enclave.attestation.valid_until().0 + 1);
+    let (mut channel, _) = fixture.open(0);
+    let late = UnixMillis(fixture.enclave.attestation.valid_until().0 + 1);
     let failure = channel.ask(request(), late, START).err().unwrap();
     assert!(failure.stale, "{failure:?}");
     // Nothing was sent, so the channel is as it was.

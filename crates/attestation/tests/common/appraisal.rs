@@ -1,11 +1,11 @@
 //! Cases for stages 3 and 4: at each bound, and with exactly one error.
 
-use super::{Fixture, NONCE, NOW, pins};
 use attestation::{
     AttestationDocument, AttestationError, AttestationReport, CheckLog, ErrorCode, Freshness, Kem,
     MAX_MANIFEST, Policy, Row, SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation,
     manifest_binding,
 };
+use fixtures::{Fixture, NONCE, NOW, pins};
 use forge::Forgery;
 
 /// A fixture with one value at its bound, or one error, that only stages 3 and 4 can detect.

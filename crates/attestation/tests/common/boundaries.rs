@@ -9,8 +9,9 @@ mod chain;
 mod document;
 mod revocation;
 
-use super::{Fixture, appraisal_cases, judged_at_another_moment};
+use super::{appraisal_cases, judged_at_another_moment};
 use attestation::{Appraisal, ErrorCode, Row, RowId, RowState};
+use fixtures::{Fixture, NOW};
 use std::collections::BTreeMap;
 
 /// One bound of one check.
@@ -60,14 +61,14 @@ pub fn judged() -> BTreeMap<&'static str, (Option<String>, Vec<Row>)> {
     let mut judged = BTreeMap::new();
     for vector in forge::vectors() {
         let document = fixture.forged(vector.apply);
-        let report = Appraisal::of(&document).inspect(&fixture.anchor, super::NOW);
+        let report = Appraisal::of(&document).inspect(&fixture.anchor, NOW);
         judged.insert(vector.name, (report.code, report.checks));
     }
     for vector in forge::crl_vectors() {
         let (document, crls) = fixture.with_lists(vector);
         let report = Appraisal::of(&document)
             .with_crls(&crls)
-            .inspect(&fixture.anchor, super::NOW);
+            .inspect(&fixture.anchor, NOW);
         judged.insert(vector.name, (report.code, report.checks));
     }
     for case in appraisal_cases() {

@@ -10,7 +10,7 @@ fn small_json() -> Vec<u8> {
         .flat_map(|letter| [letter.to_string(), format!("##{letter}")]);
     let others = "[](){}.,;:!?'\"-_/人工智能日本語éλσß".chars();
     let others = others.map(String::from);
-    bert::tokenizer_json(words.into_iter().chain(letters).chain(others))
+    fixtures::tokenizer::tokenizer_json(words.into_iter().chain(letters).chain(others))
 }
 
 fn small(max_tokens: usize, window: usize) -> Tokenizer {

@@ -6,8 +6,9 @@ use protocol::receipt::{
     Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner, verify,
 };
 
-use super::common::{NOW, claims, rng};
 use super::{code, expectations, judge};
+use fixtures::receipt::{NOW, claims};
+use fixtures::rng;
 
 #[test]
 fn a_signed_receipt_is_verified_row_by_row() {

@@ -6,7 +6,7 @@ use ed25519_dalek::{Signer, SigningKey};
 use protocol::receipt::Expectations;
 
 use super::code;
-use super::common::NOW;
+use fixtures::receipt::NOW;
 
 /// Builds a receipt by hand, so that it can break the signer's rules. The signature is valid.
 struct Forge {

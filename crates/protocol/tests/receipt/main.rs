@@ -8,8 +8,6 @@
 )]
 
 mod claims;
-#[path = "../common/mod.rs"]
-mod common;
 mod encoding;
 mod signature;
 mod vectors;
@@ -17,7 +15,7 @@ mod vectors;
 use std::collections::HashSet;
 
 use attestation::{CheckLog, ReceiptKey, RowState, UnixMillis, Verdict};
-use common::{NOW, claims};
+use fixtures::receipt::{NOW, claims};
 use protocol::receipt::{
     Expectations, Platform, ReceiptCheck, ReceiptCode, ReceiptReport, ReceiptSigner, SPECS, Window,
     verify,

@@ -4,8 +4,9 @@ use attestation::{ReceiptKey, Verdict};
 use proptest::prelude::*;
 use protocol::receipt::{Expectations, Layer, MAX_RECEIPT, ReceiptCode, ReceiptSigner};
 
-use super::common::{claims, rng};
 use super::{code, expectations, judge};
+use fixtures::receipt::claims;
+use fixtures::rng;
 
 #[test]
 fn every_flipped_bit_is_refused_before_the_claims_are_used() {

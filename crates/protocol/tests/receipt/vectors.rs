@@ -4,7 +4,7 @@ use attestation::{ReceiptKey, UnixMillis, Verdict};
 use protocol::receipt::{Expectations, ReceiptCode, ReceiptSigner, Window, verify};
 use serde_json::Value;
 
-use super::common::{NOW, Script};
+use fixtures::receipt::{NOW, Script};
 use forge::{hex_of as hex, shared_json as vectors};
 
 #[test]

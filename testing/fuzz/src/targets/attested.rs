@@ -21,7 +21,7 @@ pub(super) fn manifest(data: &[u8]) {
 }
 
 pub(super) fn manifest_seeds() -> Vec<Vec<u8>> {
-    let good = &fixture().manifest;
+    let good = fixture().manifest();
     let one_key = ServiceManifest {
         sealing_keys: good.sealing_keys[1..].to_vec(),
         ..good.clone()
@@ -53,7 +53,7 @@ pub(super) fn key_list(data: &[u8]) {
 }
 
 pub(super) fn key_list_seeds() -> Vec<Vec<u8>> {
-    let configs = &fixture().manifest.sealing_keys;
+    let configs = &fixture().manifest().sealing_keys;
     let mut seeds = near_misses(&KeyConfig::encode_list(&configs[1..]).unwrap());
     seeds.push(KeyConfig::encode_list(configs).unwrap());
     // An unknown mechanism, and a known one with unknown suites.

@@ -24,7 +24,7 @@ pub(super) fn certificate(data: &[u8]) {
     let mut forgery = fixture().forgery();
     let der = data.to_vec();
     forgery.cabundle = Some(Box::new(move |bundle| bundle[1].clone_from(&der)));
-    let report = Appraisal::of(&forgery.build()).inspect(&fixture().anchor, NOW);
+    let report = Appraisal::of(&forgery.build()).inspect(fixture().anchor(), NOW);
     check_report(&report);
     let shown = report.chain.iter().find(|view| view.role == "regional");
     let shown = shown.expect("what is canonical is shown");
@@ -69,7 +69,7 @@ pub(super) fn chain(data: &[u8]) {
     }
     let mut ders = certificates().to_vec();
     ders[at].clone_from(&certificate);
-    let report = Appraisal::of(&document_with_chain(&ders)).inspect(&fixture.anchor, NOW);
+    let report = Appraisal::of(&document_with_chain(&ders)).inspect(fixture.anchor(), NOW);
     check_report(&report);
     if report.verdict != Verdict::Authentic {
         return;
@@ -124,7 +124,7 @@ fn document_with_chain(ders: &[Vec<u8>]) -> Vec<u8> {
     payload
         .map(6)
         .text("module_id")
-        .text(fixture().issuer.module_id())
+        .text(fixture().issuer().module_id())
         .text("digest")
         .text("SHA384")
         .text("timestamp")

@@ -65,7 +65,7 @@ pub(super) fn hello(data: &[u8]) {
                 Offer::Endorsed(offer) => offer.check(NOW).is_ok(),
                 Offer::Documented(offer) => {
                     let mut memory = attestation::SignatureMemory::new();
-                    let (report, judged) = offer.appraise(&fixture().policy, NOW, &mut memory);
+                    let (report, judged) = offer.appraise(fixture().policy(), NOW, &mut memory);
                     super::check_report(&report);
                     judged
                         .including_simulated()

@@ -24,7 +24,7 @@ pub(super) fn crl(data: &[u8]) {
     let judge = |lists: &[u8]| {
         let report = Appraisal::of(&fixture.document)
             .with_crls(lists)
-            .inspect(&fixture.anchor, NOW);
+            .inspect(fixture.anchor(), NOW);
         check_report(&report);
         let row = report.checks.into_iter().find(|row| row.id == 27);
         (report.verdict, row.expect("every row is listed").state)

@@ -33,7 +33,7 @@ pub(super) fn document(data: &[u8]) {
     );
     if let Some(verified) = verified {
         assert!(verified.claims() == &claims);
-        assert!(verified.manifest() == &fixture.manifest);
+        assert!(verified.manifest() == fixture.manifest());
         assert!((0..3).all(|index| claims.pcrs.get(&index) == fixture.contents.pcrs.get(&index)));
     }
 }
@@ -66,7 +66,7 @@ pub(super) fn payload(data: &[u8]) {
     let fixture = fixture();
     let unsigned = envelope(data, &[1; 96]);
     let Some(claims) = parse(&unsigned) else {
-        check_report(&Appraisal::of(&unsigned).inspect(&fixture.anchor, NOW));
+        check_report(&Appraisal::of(&unsigned).inspect(fixture.anchor(), NOW));
         return;
     };
     check_bounds(&claims);
@@ -76,10 +76,10 @@ pub(super) fn payload(data: &[u8]) {
         assert!(parse(&again).as_ref() == Some(&claims));
     }
     let leaf = fixture.forgery().links[4].key.clone();
-    let report = Appraisal::of(&sign(data, &leaf)).inspect(&fixture.anchor, NOW);
+    let report = Appraisal::of(&sign(data, &leaf)).inspect(fixture.anchor(), NOW);
     check_report(&report);
     if report.verdict == Verdict::Authentic {
-        assert_eq!(claims.cabundle[0], fixture.anchor.der());
+        assert_eq!(claims.cabundle[0], fixture.anchor().der());
         let view = report.document.expect("what was parsed is shown");
         assert_eq!(view.module_id, claims.module_id);
         assert_eq!(view.pcrs.len(), claims.pcrs.len());
@@ -138,7 +138,7 @@ fn signed_claims() -> &'static [Claims] {
             .iter()
             .filter(|document| {
                 Appraisal::of(document)
-                    .inspect(&fixture().anchor, NOW)
+                    .inspect(fixture().anchor(), NOW)
                     .verdict
                     == Verdict::Authentic
             })

@@ -75,7 +75,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = near_misses(&receipt::exchange().request);
     seeds.push(response.encode_padded().unwrap());
     seeds.push(empty.encode_padded().unwrap());
-    seeds.push(receipt::request().encode_padded().unwrap());
+    seeds.push(fixtures::enclave::request().encode_padded().unwrap());
     // Trailing sections may be omitted (RFC 9292 §3.8), and lengths may be non-minimal or wrong.
     seeds.push(vec![1, 0x40, 0xc8]);
     seeds.push(vec![1, 0x40, 0xc8, 0x40, 0, 0x80, 0, 0, 0]);

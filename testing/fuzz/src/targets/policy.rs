@@ -27,7 +27,7 @@ pub(super) fn policy(data: &[u8]) {
 }
 
 pub(super) fn policy_seeds() -> Vec<Vec<u8>> {
-    let own = fixture().policy.to_json();
+    let own = fixture().policy().to_json();
     let mut all: serde_json::Value = serde_json::from_str(&own).unwrap();
     all["root"] = "aws-nitro-enclaves-g1".into();
     all["max_age_seconds"] = 60.into();
@@ -62,7 +62,7 @@ pub(super) fn bundle(data: &[u8]) {
     assert_eq!(again.receipt, bundle.receipt);
     assert_eq!(again.document, bundle.document);
     assert_eq!(again.manifest, bundle.manifest);
-    let report = bundle.verify(&fixture().policy, || None, &mut SignatureMemory::new());
+    let report = bundle.verify(fixture().policy(), || None, &mut SignatureMemory::new());
     check_report(&report.attestation);
     assert!(!matches!(report.receipt.verdict, Verdict::Verified(_)));
     if report.receipt.verdict == Verdict::Refused {

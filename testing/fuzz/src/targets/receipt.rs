@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 
 use attestation::cbor::Writer;
-use attestation::{HashScheme, RowState, SecurityMode, UnixMillis, Verdict};
+use attestation::{RowState, SecurityMode, UnixMillis, Verdict};
 use ed25519_dalek::Signer;
-use protocol::commitment::{request_hash, response_hash};
-use protocol::inner::{InnerRequest, unpadded_len};
+use fixtures::enclave::request;
+use protocol::inner::unpadded_len;
 use protocol::receipt::{
     Expectations, Measurements, Platform, ReceiptClaims, ReceiptReport, Window, verify,
 };
@@ -49,46 +49,9 @@ pub(super) fn exchange() -> &'static Exchange {
     })
 }
 
-/// The client's request.
-pub(super) fn request() -> InnerRequest {
-    InnerRequest {
-        method: "POST".to_owned(),
-        path: "/v1/embeddings".to_owned(),
-        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-        content: b"{\"input\":\"three short words\"}".to_vec(),
-    }
-}
-
 /// The enclave's claims about an exchange on these terms.
 pub(super) fn claims_of(terms: &Terms, request: &[u8], response: &[u8]) -> ReceiptClaims {
-    let pcrs = &fixture().contents.pcrs;
-    ReceiptClaims {
-        issuer: "clearseal".to_owned(),
-        issued_at: terms.date.seconds(),
-        id: [9; 16],
-        nonce: Some(terms.nonce.clone()),
-        model_id: "all-MiniLM-L6-v2".to_owned(),
-        model_version: "1".to_owned(),
-        model_hash: [4; 32],
-        model_hash_scheme: Some(HashScheme::Sha256Manifest),
-        request_hash: request_hash(request),
-        response_hash: response_hash(&terms.salt, response),
-        document_hash: terms.document,
-        measurements: Measurements {
-            platform: Platform::NitroPcr,
-            pcr0: pcrs[&0],
-            pcr1: pcrs[&1],
-            pcr2: pcrs[&2],
-            pcr3: None,
-            pcr4: Some(pcrs[&4]),
-            pcr8: None,
-        },
-        policy_version: "2027-01".to_owned(),
-        sequence_number: 41,
-        execution_time_ms: 7,
-        memory_peak_mb: 300,
-        security_mode: SecurityMode::Evaluation,
-    }
+    fixtures::receipt::claims_of(terms, request, response, &fixture().contents.pcrs)
 }
 
 /// Strict Ed25519 over deterministic CBOR: a receipt has one form, and no other bytes are accepted.

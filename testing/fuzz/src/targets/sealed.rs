@@ -137,5 +137,11 @@ fn sealed_reply(aead: Aead) -> (ResponseOpener, Vec<u8>) {
 /// The same exchange, started again.
 fn begin_exchange() -> (Vec<u8>, PendingExchange) {
     let now = UnixMillis::from_seconds(NOW.seconds());
-    begin(&fixture().attested, receipt::request(), now, &mut rng(7)).expect("an attested key")
+    begin(
+        &fixture().attested,
+        fixtures::enclave::request(),
+        now,
+        &mut rng(7),
+    )
+    .expect("an attested key")
 }
