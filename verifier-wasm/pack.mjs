@@ -1,4 +1,4 @@
-// Runs before `npm pack` and `npm publish`: what is packed must be built, carry no policy, and have its licences.
+// Runs before `npm pack` and `npm publish`: checks that the package is built and embeds no policy, and copies the licences.
 import { copyFileSync, existsSync } from "node:fs";
 
 for (const built of ["dist/index.js", "pkg/clearseal_verifier_bg.wasm"]) {
@@ -11,7 +11,7 @@ await initialise();
 const { policy } = buildInfo();
 if (policy !== null) {
   throw new Error(
-    `this build carries the policy ${policy}, which everyone who installs it would trust; build without: cargo xtask wasm`,
+    `this build embeds the policy ${policy}, which everyone who installs it would trust; build without a policy: cargo xtask wasm`,
   );
 }
 for (const licence of ["LICENSE-APACHE", "LICENSE-MIT"]) {

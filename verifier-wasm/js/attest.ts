@@ -16,15 +16,15 @@ export interface Service {
   readonly policy: string | null;
   readonly allowSimulated: boolean;
   readonly now: () => number;
-  /** Computes signatures beside the module; undefined: the module computes all of them. */
+  /** Verifies signatures instead of the module; undefined: the module verifies all of them. */
   readonly subtle: SubtleCrypto | undefined;
-  /** For streams; undefined: this platform has none. */
+  /** For streams; undefined if the platform has none. */
   readonly webSocket: (new (url: string) => WebSocket) | undefined;
 }
 
 export type Attested =
   | {
-      /** `simulated` only where the caller allowed it. */
+      /** `simulated` only if the caller allowed it. */
       readonly status: "trusted" | "simulated";
       readonly report: AttestationReport;
       readonly evidence: Evidence;
@@ -33,15 +33,15 @@ export type Attested =
   | { readonly status: "refused"; readonly report: AttestationReport; readonly evidence: Evidence }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
-/** One live check: a nonce of ours, the evidence that answers it, revocation lists, the verdict. Sends nothing but the nonce. */
+/** One live check: a fresh nonce, the evidence that answers it, revocation lists, the verdict. Sends only the nonce. */
 export async function attest(service: Service, signal: AbortSignal | undefined): Promise<Attested> {
   const { verifier, transport, base } = service;
   const challenge = verifier.challenge();
   const { nonce, nonceHex } = challenge;
-  // `shared`: the document may be other clients' too, with proof that our nonce is in it.
+  // `shared`: one document may answer several clients, with a proof that it covers our nonce.
   const url = new URL(`v1/attestation?nonce=${nonce}&shared=1`, base);
   const own = service.policy ?? verifier.embeddedPolicy();
-  // What the service says of itself is good for development alone, so nobody else asks for it.
+  // A service's own policy is only for development, so it is not requested otherwise.
   const asksTheService = own === null && service.allowSimulated;
   const [reply, crls, serverPolicy] = await Promise.all([
     request(transport, url, LONGEST_EVIDENCE, { headers: { accept: "application/cbor" } }, signal),
@@ -68,19 +68,19 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
     crls,
   };
   if (!enclave) return { status: "refused", report, evidence };
-  // The module gave an enclave; the verdict says which kind.
+  // The verdict distinguishes a verified enclave from a simulated one.
   return { status: report.verdict === "verified" ? "trusted" : "simulated", report, evidence, enclave };
 }
 
-/** Certificate revocation lists that the host serves; no bytes where it serves none, which the policy may refuse. Every client asks
- * in the same way, so that the request tells nothing. */
+/** Certificate revocation lists that the host serves; empty if it serves none, which the policy may refuse. Every client sends
+ * the same request, so that it reveals nothing. */
 async function revocationLists(service: Service, signal: AbortSignal | undefined): Promise<Uint8Array> {
   const url = new URL("v1/crls", service.base);
   const reply = await request(service.transport, url, LONGEST_CRLS, {}, signal);
   return reply.status === "ok" ? reply.bytes : new Uint8Array(0);
 }
 
-/** What a simulating service says of itself; nothing where it has none. Never leads to *verified*. */
+/** Development policy of a simulated service; `null` if it has none. Never leads to *verified*. */
 async function developmentPolicy(service: Service, signal: AbortSignal | undefined): Promise<string | null> {
   const url = new URL("v1/development-policy", service.base);
   const reply = await request(
@@ -93,7 +93,7 @@ async function developmentPolicy(service: Service, signal: AbortSignal | undefin
   return reply.status === "ok" ? new TextDecoder().decode(reply.bytes) : null;
 }
 
-/** A module that traps, or a platform that never computes its signature, settles no promise: the wait has its own end. */
+/** Timeout for `promise`, which never settles if the module traps or WebCrypto never answers. */
 async function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T | null> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<null>((resolve) => {

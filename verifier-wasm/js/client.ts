@@ -8,7 +8,7 @@ import type { Verifier } from "./verifier.js";
 const TIMEOUT_MS = 120_000;
 const POLICY_EVERY_MS = 60_000;
 
-/** As `connect`, over any verifier. */
+/** `connect` with any implementation of the verifier. */
 export async function connectWith(
   verifier: Verifier,
   url: string | URL,
@@ -19,14 +19,14 @@ export async function connectWith(
   if (policy instanceof SourceFailed) return { status: "unreachable", problem: policy.problem };
   const service: Service = {
     verifier,
-    // Called as a function: browsers refuse their own `fetch` as a method of another object.
+    // Wrapped: browsers throw if their `fetch` is called as a method of another object.
     transport: {
       fetch: options.fetch ?? ((input, init) => fetch(input, init)),
       timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
     },
     base: baseOf(url),
     policy: policyText(policy),
-    // Nothing but `true`: a mistaken value must not open what is closed by default.
+    // Only `true`: another truthy value, passed by mistake, must not allow simulation.
     allowSimulated: options.allowSimulated === true,
     now: options.now ?? Date.now,
     webSocket: options.webSocket ?? globalThis.WebSocket,

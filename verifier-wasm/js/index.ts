@@ -1,5 +1,5 @@
 /**
- * Verifies an enclave before a word is sent, then talks to it under a seal.
+ * Verifies an enclave before sending anything, then encrypts every request to it.
  *
  * ```ts
  * import { connect } from "@clearseal/verifier";
@@ -33,9 +33,9 @@ import type { Verifier } from "./verifier.js";
 
 export type {
   AttestationReport,
+  AuditAppraisal,
   AuditBasis,
   AuditIntake,
-  AuditAppraisal,
   AuditPolicy,
   AuditSummary,
   BundleJudgement,
@@ -74,7 +74,7 @@ export { PolicyUnusable, SealedFetchError, StreamError } from "./types.js";
 
 let loading: Promise<void> | null = null;
 
-/** Loads the wasm module once; a second call waits for the first. After a failure it may be tried again. */
+/** Loads the wasm module once; concurrent calls share one load. May be called again after a failure. */
 export function initialise(source?: BufferSource | Response | URL): Promise<void> {
   loading ??= load(source).catch((cause: unknown) => {
     loading = null;
@@ -84,8 +84,8 @@ export function initialise(source?: BufferSource | Response | URL): Promise<void
 }
 
 /**
- * Verifies the service at `url`. A session exists only where every check passed (`trusted`), or where the caller allowed a
- * simulated enclave by name (`simulated`).
+ * Verifies the service at `url`. There is a session only if every check passed (`trusted`), or if the caller passed
+ * `allowSimulated` and the enclave is simulated (`simulated`).
  */
 export async function connect(url: string | URL, options: ConnectOptions = {}): Promise<Connection> {
   await initialise();
@@ -93,10 +93,10 @@ export async function connect(url: string | URL, options: ConnectOptions = {}): 
 }
 
 /**
- * Judges (possibly altered) evidence again, as of `atMs`. Pure: no network, and never a session.
+ * Appraises (possibly altered) evidence again, as of `atMs`. Pure: no network, and never a session.
  *
- * `policy` is the one that the caller chose; without it, that of this build counts. The policy inside the evidence is
- * considered only where there is neither, and then the verdict is *simulated* at best: evidence does not choose its judge.
+ * `policy` is chosen by the caller and defaults to the policy of this build. The policy inside the evidence is used only if
+ * there is neither, and then the verdict is *simulated* at best: evidence must not choose the policy that accepts it.
  */
 export function judge(
   evidence: Evidence,
@@ -107,17 +107,17 @@ export function judge(
   return module.judgeEvidence(bytes, nonce, policyText(options.policy), policy, atMs, crls);
 }
 
-/** Every check of an attestation, not run: what will be asked. */
+/** Every check of an attestation, in the state `not-run`. */
 export function questions(): Row[] {
   return module.questions();
 }
 
-/** Is this document authentic under AWS's root, and what does it say? The image is not judged. */
+/** Is this document authentic under AWS's root, and what does it contain? The image is not appraised. */
 export function inspectDocument(document: Uint8Array, atMs: number): AttestationReport {
   return module.inspectDocument(document, atMs);
 }
 
-/** The same with signatures computed by WebCrypto where there is one: faster, and the same report. */
+/** As {@link inspectDocument}, but verifies signatures with WebCrypto where available: faster, with the same report. */
 export async function inspectDocumentFast(
   document: Uint8Array,
   atMs: number,
@@ -126,32 +126,32 @@ export async function inspectDocumentFast(
   return module.inspectDocumentFast(document, atMs, subtle);
 }
 
-/** Lets go of the signatures that were verified before and need not be computed again. */
+/** Clears the cache of verified certificate signatures. */
 export function forgetSignatures(): void {
   module.forgetSignatures();
 }
 
-/** Adds request and response of a {@link StreamedBatch} to its bundle: whoever reads it can then open the commitments. Empty
- * where `bundle` is none. */
+/** Adds the request and response of a {@link StreamedBatch} to its bundle: anyone who reads it can then open the commitments.
+ * Returns an empty string if `bundle` is not a bundle. */
 export function bundleWithContent(bundle: string, request: Uint8Array, response: Uint8Array): string {
   return module.bundleWithContent(bundle, request, response) ?? "";
 }
 
-/** Adds the salt of a {@link StreamedBatch} to its bundle, and no text: whoever reads it can see whether the receipt is about a text
- * that they have. Empty where `bundle` is none. */
+/** Adds only the salt of a {@link StreamedBatch} to its bundle: anyone who already has a text can then check that the receipt
+ * is about it. Returns an empty string if `bundle` is not a bundle. */
 export function bundleWithSalt(bundle: string, request: Uint8Array): string {
   return module.bundleWithSalt(bundle, request) ?? "";
 }
 
-/** Judges an audit bundle as one chain, as of the receipt's time. Without a policy, by the policy of this build. */
+/** Verifies an audit bundle (receipt and attestation), as of the receipt's time. `policy` defaults to the policy of this build. */
 export function verifyBundle(json: string, policy: PolicyInput | null): BundleJudgement {
   return module.verifyBundle(json, policyText(policy));
 }
 
 /**
- * Judges one row of an index: was this vector computed from this text, by the model and in the image of its receipt? `row` is a
- * line that `clearseal embed` wrote, `proof` the line of evidence and the row's own line out of its file of proofs. Without a
- * policy, by the policy of this build; `serverPolicy`, what a simulating service says of itself, counts only where there is
+ * Verifies one row of an index: was this vector computed from this text, by the model and image that its receipt names? `row` is a
+ * line that `clearseal embed` wrote; `proof` is the evidence line and the line of this row, both from the file of proofs. `policy`
+ * defaults to the policy of this build. `serverPolicy`, the development policy of a simulated service, is used only if there is
  * neither, and then no verdict is better than *simulated*.
  */
 export function verifyVector(
@@ -163,13 +163,13 @@ export function verifyVector(
   return module.verifyVector(row, proof, policyText(policy), serverPolicy ?? undefined);
 }
 
-/** Verifies a receipt under a key (32 bytes) that the caller names. The verdict is *signed* at best: it shows who signed, not
- * that an enclave did. */
+/** Verifies a receipt under a key (32 bytes) that the caller passes. The verdict is *signed* at best: it shows which key signed,
+ * not that an enclave holds it. */
 export function verifyReceipt(receipt: Uint8Array, key: Uint8Array): ReceiptReport {
   return module.verifyReceipt(receipt, key);
 }
 
-/** Version of the verifier, and the name of the trust policy that is compiled in. */
+/** Version of the verifier, and the name of the embedded trust policy. */
 export function buildInfo(): { version: string; policy: string | null } {
   const { version, policy } = module.buildInfo();
   return { version, policy };
@@ -182,17 +182,17 @@ const verifier: Verifier = {
     module.judgeEvidence(bytes, nonce, policy, undefined, atMs, crls),
 };
 
-/** Bundlers follow this form and ship the module beside the page. */
+/** Bundlers recognise this form and ship the module with the page. */
 const MODULE = new URL("../pkg/clearseal_verifier_bg.wasm", import.meta.url);
 
 async function load(source: BufferSource | Response | URL | undefined): Promise<void> {
-  await wasm({ module_or_path: source ?? (await packaged()) });
+  await wasm({ module_or_path: source ?? (await readPackagedModule()) });
 }
 
-/** Node's `fetch` does not read files, so there the module is read as one. */
-async function packaged(): Promise<BufferSource | URL> {
+/** Node's `fetch` does not read files, so in Node the module is read from disk. */
+async function readPackagedModule(): Promise<BufferSource | URL> {
   if (MODULE.protocol !== "file:") return MODULE;
-  // A name in a variable: bundlers for browsers must not follow it.
+  // In a variable, so that bundlers for browsers do not resolve it.
   const name = "node:fs/promises";
   const fs: typeof import("node:fs/promises") = await import(/* @vite-ignore */ name);
   return new Uint8Array(await fs.readFile(MODULE));

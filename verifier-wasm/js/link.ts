@@ -2,7 +2,7 @@ import type { ChannelOutcome } from "../pkg/clearseal_verifier.js";
 import { StreamError } from "./types.js";
 import type { Channel, Opened } from "./verifier.js";
 
-/** The part of a WebSocket that a link uses, so that tests can stand in for it. */
+/** Subset of WebSocket that a link uses, so that tests can replace it. */
 export interface Socket {
   binaryType: string;
   readonly bufferedAmount: number;
@@ -14,27 +14,27 @@ export interface Socket {
   onclose: (() => void) | null;
 }
 
-/** More than this in the socket: what is sent next waits until less is. */
-const MOST_BUFFERED = 1024 * 1024;
+/** Sending pauses while the socket has buffered more than this many bytes. */
+const MAX_BUFFERED_BYTES = 1024 * 1024;
 
-/** What is given to the module at once, bytes. A relay may put as much as it likes into one message. */
-const PIECE = 256 * 1024;
+/** Bytes passed to the module at a time. A relay may send WebSocket messages of any length. */
+const CHUNK_BYTES = 256 * 1024;
 
-/** Slowest rate of a frame that is on its way, bytes a millisecond: each byte of it buys its part of a second beyond the patience. */
-const SLOWEST = 8.192;
+/** Minimum rate of an incomplete frame, in bytes per millisecond: each received byte extends the timeout accordingly. */
+const MIN_BYTES_PER_MS = 8.192;
 
-/** How often a full socket is asked whether it still is: there is no event for it. */
+/** Polling interval of a full socket: WebSocket has no event for it. */
 const DRAIN_MS = 20;
 
 export interface LinkOptions {
-  /** Longest wait for a frame that opens, milliseconds; a frame on its way has longer, at 8 KiB a second. */
+  /** Timeout for the next authenticated frame, in milliseconds; an incomplete frame extends it, at 8 KiB per second. */
   readonly patienceMs: number;
   readonly now: () => number;
-  /** Called where something changed. */
+  /** Called after every change of state. */
   readonly wake: () => void;
 }
 
-/** One connection: a socket, and the channel over it. */
+/** One connection: a socket and the channel over it. */
 export class Link {
   readonly #socket: Socket;
   readonly #channel: Channel;
@@ -44,10 +44,12 @@ export class Link {
   #opened = false;
   #closed = false;
   #connected = false;
-  #silence: ReturnType<typeof setTimeout> | undefined;
-  /** Frames that have opened, when the last one did, and the bytes that came since. */
+  #timeout: ReturnType<typeof setTimeout> | undefined;
+  /** Number of authenticated frames. */
   #frames = 0;
-  #heardAt = 0;
+  /** Time of the last one. */
+  #lastFrameAt = 0;
+  /** Bytes received since then. */
   #bytes = 0;
 
   constructor(socket: Socket, channel: Channel, options: LinkOptions) {
@@ -57,17 +59,17 @@ export class Link {
     socket.binaryType = "arraybuffer";
     socket.onopen = () => {
       this.#connected = true;
-      this.#heard();
+      this.#resetTimeout();
       this.#send(channel.hello());
     };
     socket.onmessage = ({ data }) => this.#receive(data);
-    // A browser says no more than that it failed; the close that follows ends the link.
+    // The event has no details; the close event that follows ends the link.
     socket.onerror = () => {};
     socket.onclose = () => this.#disconnected();
-    this.#heard();
+    this.#resetTimeout();
   }
 
-  /** The session exists. */
+  /** The session is established. */
   get opened(): boolean {
     return this.#opened;
   }
@@ -77,29 +79,29 @@ export class Link {
     return this.#connected;
   }
 
-  /** Why the link is over. */
+  /** Why the link failed. */
   get failure(): StreamError | null {
     return this.#failure;
   }
 
-  /** The enclave closed it, with everything answered. */
+  /** The enclave closed the session after answering every request. */
   get closed(): boolean {
     return this.#closed;
   }
 
-  /** The next answer in order, which its caller frees. */
+  /** The next answer in order. The caller frees it. */
   take(): Opened | undefined {
     return this.#answers.shift();
   }
 
-  /** Whether more may be sent now. Where not, the link wakes its owner later. */
+  /** Whether more may be sent now. If not, the link wakes its owner later. */
   hasRoom(): boolean {
-    if (this.#socket.bufferedAmount < MOST_BUFFERED) return true;
+    if (this.#socket.bufferedAmount < MAX_BUFFERED_BYTES) return true;
     setTimeout(this.#options.wake, DRAIN_MS);
     return false;
   }
 
-  /** Sends one request. Throws where it is refused before it leaves. */
+  /** Sends one request. Throws if it cannot be sealed. */
   ask(method: string, path: string, headers: string[], content: Uint8Array): void {
     const sealed = this.#channel.seal(method, path, headers, content, this.#options.now());
     const bytes = sealed.takeBytes();
@@ -109,9 +111,9 @@ export class Link {
     else throw failureOf(refusal) ?? BROKEN;
   }
 
-  /** Says goodbye, where that is possible, and lets go of everything. */
+  /** Closes the session if it is open, and frees everything. */
   end(): void {
-    clearTimeout(this.#silence);
+    clearTimeout(this.#timeout);
     if (this.#opened && !this.#failure && !this.#closed) {
       const sealed = this.#channel.close();
       const bytes = sealed.takeBytes();
@@ -130,31 +132,31 @@ export class Link {
       this.#fail(
         new StreamError(
           "CHANNEL_MALFORMED",
-          "The host sent text where bytes were due.",
+          "The host sent a text message instead of bytes.",
           "Suspect the relay.",
         ),
       );
       return;
     }
     const bytes = new Uint8Array(data);
-    for (let at = 0; at < bytes.length && !this.#failure; at += PIECE) {
-      this.#channel.feed(bytes.subarray(at, at + PIECE));
+    for (let at = 0; at < bytes.length && !this.#failure; at += CHUNK_BYTES) {
+      this.#channel.feed(bytes.subarray(at, at + CHUNK_BYTES));
       this.#drain();
     }
-    this.#listen(bytes.length);
+    this.#countReceived(bytes.length);
     this.#options.wake();
   }
 
-  /** Only what opens is a sign of life: a relay can send bytes too. */
-  #listen(count: number): void {
+  /** Only authenticated frames reset the timeout: a relay can send arbitrary bytes. */
+  #countReceived(count: number): void {
     if (this.#failure || this.#closed) return;
     const frames = this.#channel.framesOpened();
     if (frames !== this.#frames) {
       this.#frames = frames;
-      this.#heard();
+      this.#resetTimeout();
     } else {
       this.#bytes += count;
-      this.#wait();
+      this.#armTimeout();
     }
   }
 
@@ -168,7 +170,7 @@ export class Link {
           const bytes = event.takeBytes();
           if (bytes) this.#send(bytes);
           this.#opened = true;
-          this.#heard();
+          this.#resetTimeout();
           break;
         }
         case "answered": {
@@ -178,7 +180,7 @@ export class Link {
         }
         case "closed":
           this.#closed = true;
-          clearTimeout(this.#silence);
+          clearTimeout(this.#timeout);
           break;
         case "failed":
           this.#fail(failureOf(outcome) ?? BROKEN);
@@ -201,24 +203,24 @@ export class Link {
 
   #fail(failure: StreamError): void {
     this.#failure ??= failure;
-    clearTimeout(this.#silence);
+    clearTimeout(this.#timeout);
     this.#options.wake();
   }
 
-  #heard(): void {
-    this.#heardAt = performance.now();
+  #resetTimeout(): void {
+    this.#lastFrameAt = performance.now();
     this.#bytes = 0;
-    this.#wait();
+    this.#armTimeout();
   }
 
-  #wait(): void {
-    clearTimeout(this.#silence);
-    const end = this.#heardAt + this.#options.patienceMs + this.#bytes / SLOWEST;
-    this.#silence = setTimeout(() => this.#fail(SILENT), Math.max(0, end - performance.now()));
+  #armTimeout(): void {
+    clearTimeout(this.#timeout);
+    const end = this.#lastFrameAt + this.#options.patienceMs + this.#bytes / MIN_BYTES_PER_MS;
+    this.#timeout = setTimeout(() => this.#fail(SILENT), Math.max(0, end - performance.now()));
   }
 
   #send(bytes: Uint8Array): void {
-    // The module's bytes are a copy in memory of their own, which a socket may keep.
+    // A copy outside wasm memory, which the socket may keep.
     this.#socket.send(bytes as Uint8Array<ArrayBuffer>);
   }
 }
@@ -237,13 +239,13 @@ const SILENT = new StreamError(
 );
 const NO_CONNECTION = new StreamError(
   "CHANNEL_NO_CONNECTION",
-  "No connection came about: the host cannot be reached, or it does not join channels.",
-  "Check the network; a proxy in between has to let WebSocket pass.",
+  "The connection failed: the host cannot be reached, or it does not offer channels.",
+  "Check the network; a proxy in between has to allow WebSocket.",
   { transient: true },
 );
 const BROKEN = new StreamError(
   "CHANNEL_CUT_OFF",
-  "The connection ended without a close, so that what came may not be all.",
+  "The connection ended without a close, so answers may be missing.",
   "Connect again.",
   { transient: true },
 );

@@ -1,6 +1,6 @@
 /**
- * The text of a policy, whichever way it was passed. Only a plain object is written out; what is neither text nor such an
- * object goes on as it is, so that the module refuses it by its own code (`POLICY_NOT_TEXT`) instead of guessing.
+ * Text of a policy, passed as text or as a parsed object. Any other value is returned unchanged, so that the module refuses it
+ * with the code `POLICY_NOT_TEXT`.
  */
 export function policyText(policy: unknown): string | null {
   if (policy === undefined || policy === null) return null;
@@ -8,7 +8,7 @@ export function policyText(policy: unknown): string | null {
   try {
     return JSON.stringify(policy);
   } catch {
-    // A cycle or a BigInt: no JSON text parses to it.
+    // A cycle or a BigInt, which JSON cannot express.
     return policy as unknown as string;
   }
 }

@@ -20,14 +20,14 @@ import {
 } from "./types.js";
 import type { Enclave, Opened, Sealed } from "./verifier.js";
 
-const LONGEST_ANSWER = 16 * 1024 * 1024 + 4 * 1024;
-/** A sealed refusal of the enclave: it does not know the document. */
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024 + 4 * 1024;
+/** Code of the enclave's sealed refusal of an unknown attestation document. */
 const DOCUMENT_UNKNOWN = "DOCUMENT_UNKNOWN";
 
-/** The name that requests bear inside the seal; it never resolves. */
+/** Origin of a request that was made without one; never resolved. */
 const INNER_ORIGIN = "https://clearseal.internal";
 
-/** What a browser or Node may add to a request that means nothing inside the seal. */
+/** Headers about the connection, which a browser or Node may add; they have no meaning in a sealed request. */
 const CONNECTION_FIELDS = new Set([
   "connection",
   "content-length",
@@ -42,22 +42,22 @@ const CONNECTION_FIELDS = new Set([
 
 type Trusted = Extract<Attested, { status: "trusted" | "simulated" }>;
 /**
- * What one sealed request came to. `doubtful`: no answer, or none that the attested keys explain. The enclave may be gone, or something
- * on the way may have changed what it said.
+ * Result of one sealed request. `doubtful`: there was no answer, or the attested keys do not open it. The enclave may be gone, or
+ * the answer may have been changed in transit.
  */
 interface Attempt {
   readonly result: ExchangeResult;
   readonly doubtful: boolean;
 }
-/** `null`: trusted anew. */
+/** `null`: verified again. */
 type Renewal = Extract<ExchangeResult, { status: "refused" | "unreachable" }> | null;
 
 export class SealedSession implements Session {
   #service: Service;
   readonly #follower: Follower | null;
-  /** Aborted by the next change of the policy: ends all that is under way. */
+  /** Aborted by the next policy change, which aborts all requests in flight. */
   #change = new AbortController();
-  /** The policy was changed, and no enclave has been accepted since. */
+  /** The policy was changed, and no enclave has been accepted since then. */
   #changed = false;
   #enclave: Enclave | null;
   #report: AttestationReport;
@@ -87,7 +87,7 @@ export class SealedSession implements Session {
     return this.#validUntilMs;
   }
 
-  /** Nothing is sealed under a proof that has run out. A closed session is not expired: it has nothing to renew. */
+  /** Nothing is sealed under an expired proof. A closed session is not expired: it has nothing to renew. */
   get #expired(): boolean {
     return this.#enclave !== null && this.#service.now() > this.#validUntilMs;
   }
@@ -101,7 +101,7 @@ export class SealedSession implements Session {
     if (text === this.#service.policy) return;
     if (!this.#enclave) throw new PolicyUnusable(CLOSED.code, CLOSED.detail, CLOSED.remedy);
     if (text === null) throw new PolicyUnusable(NOT_TEXT.code, NOT_TEXT.detail, NOT_TEXT.remedy);
-    // The verdict does not matter, a live check gives that. A report that names no policy says why this is none.
+    // Only tests whether the policy parses; the verdict comes from a live check. A report without a policy says why it did not.
     const judged = this.#service.verifier.judge(this.#evidence, text, this.#service.now());
     const { policy: used, code, message, remedy } = judged;
     if (!used) {
@@ -109,7 +109,7 @@ export class SealedSession implements Session {
     }
     this.#service = { ...this.#service, policy: text };
     this.#changed = true;
-    // Over: the next request begins with a check.
+    // Expires the proof: the next request begins with a check.
     this.#validUntilMs = Number.NEGATIVE_INFINITY;
     const before = this.#change;
     this.#change = new AbortController();
@@ -132,8 +132,8 @@ export class SealedSession implements Session {
       const first = await this.#attempt(message, signal);
       if (!first.doubtful || signal?.aborted || !this.#enclave) return first.result;
     }
-    // A proof that ran out, an answer that is missing or was changed, or a hint that anybody on the way can give: each buys
-    // one fresh check and one more attempt, never a loop.
+    // An expired proof, a missing or changed answer, or an unsealed hint (which a relay can forge) leads to one new check and one
+    // more attempt, never to a loop.
     const renewal = await unlessAborted(this.#renew(used), signal);
     if (signal?.aborted) return unreachable(ABORTED);
     if (renewal) return renewal;
@@ -148,7 +148,7 @@ export class SealedSession implements Session {
     const request = new Request(input instanceof Request ? input : new URL(input, base), init);
     const { origin, pathname, search } = new URL(request.url);
     if (origin !== base.origin && origin !== INNER_ORIGIN) {
-      const message = `This session is sealed to ${base.origin} and sends nothing to ${origin}.`;
+      const message = `This session only sends requests to ${base.origin}, not to ${origin}.`;
       throw new SealedFetchError("OTHER_ORIGIN", message, "Use a path, or an address of the same origin.");
     }
     const headers: Record<string, string> = {};
@@ -212,7 +212,7 @@ export class SealedSession implements Session {
     return stream(host, texts, options);
   }
 
-  /** A refused enclave ends the stream for good; a host that cannot be reached is a bad network. */
+  /** A refused enclave is a permanent error for the stream; an unreachable host is a transient one. */
   async #renewForStream(used: Enclave | null): Promise<void> {
     const renewal = await this.#renew(used);
     if (renewal === null) return;
@@ -241,12 +241,12 @@ export class SealedSession implements Session {
     );
     const body = sealed.takeBytes();
     if (!body) return final(refusedToSeal(sealed));
-    // While the service computes, this thread has nothing to do.
+    // This thread is idle while the service computes.
     this.#prepareSoon();
     const reply = await request(
       transport,
       new URL("v1/gateway", base),
-      LONGEST_ANSWER,
+      MAX_ANSWER_BYTES,
       {
         method: "POST",
         headers: {
@@ -273,12 +273,12 @@ export class SealedSession implements Session {
     }
   }
 
-  /** On a later turn: a proof reaches whoever waits for it first, and a request the network. */
+  /** In a later task, so that it does not delay the caller or the request being sent. */
   #prepareSoon(): void {
     setTimeout(() => this.#enclave?.prepare(), 0);
   }
 
-  /** Attests anew, once for all exchanges that met the same unknown key together. */
+  /** Verifies the enclave again. Concurrent exchanges share one check. */
   #renew(used: Enclave | null): Promise<Renewal> {
     if (this.#enclave && this.#enclave !== used && !this.#expired) return Promise.resolve(null);
     this.#renewal ??= this.#reattest().finally(() => {
@@ -288,10 +288,11 @@ export class SealedSession implements Session {
   }
 
   async #reattest(): Promise<Renewal> {
-    // Not the signal of one exchange: others may wait for the same check.
-    const judgedBy = this.#service;
-    const attested = await attest(judgedBy, undefined);
-    if (this.#enclave && this.#service !== judgedBy) {
+    // Not the signal of one exchange: others may await the same check.
+    const service = this.#service;
+    const attested = await attest(service, undefined);
+    // The policy was changed during the check.
+    if (this.#enclave && this.#service !== service) {
       if ("enclave" in attested) attested.enclave.free();
       return this.#reattest();
     }
@@ -319,7 +320,7 @@ export class SealedSession implements Session {
         return {
           status: "refused",
           code: code ?? "ATTESTATION_REFUSED",
-          message: message ?? "The enclave was judged anew, and refused.",
+          message: message ?? "The enclave was verified again and refused.",
           remedy: remedy ?? "Send nothing to it.",
           receipt: null,
           report: attested.report,
@@ -335,7 +336,7 @@ function streamError({ code, detail, remedy }: Problem, transient = false): Stre
   return new StreamError(code, detail, remedy, { transient });
 }
 
-/** Refused, under a policy that was changed while the session was open. */
+/** Refused under a policy that was changed while the session was open. */
 function withdrawn(report: AttestationReport): Extract<Renewal, { status: "refused" }> {
   return {
     status: "refused",
@@ -372,7 +373,7 @@ function result(opened: Opened): ExchangeResult {
     response: { status: outcome.httpStatus, headers: outcome.headers, body: opened.body() },
     receipt: outcome.receipt ?? null,
     bundle: opened.bundle(false) ?? "",
-    // Keeps the answer in wasm memory for as long as the caller keeps this function.
+    // These closures keep the answer in wasm memory while the caller holds them.
     bundleWithSalt: () => opened.bundleWithSalt() ?? "",
     bundleWithContent: () => opened.bundle(true) ?? "",
   };
@@ -381,7 +382,7 @@ function result(opened: Opened): ExchangeResult {
 const CLOSED: Problem = {
   code: "SESSION_CLOSED",
   title: "The session is closed",
-  detail: "Its keys were let go, so nothing was sent.",
+  detail: "Its keys were deleted, so nothing was sent.",
   remedy: "Connect again.",
 };
 
@@ -393,22 +394,21 @@ const NOT_TEXT = {
 
 const NO_WEBSOCKET: Problem = {
   code: "NO_WEBSOCKET",
-  title: "There is no WebSocket",
-  detail: "This platform has no WebSocket, over which texts are streamed.",
+  title: "WebSocket is not available",
+  detail: "Streaming needs a WebSocket, which this platform does not have.",
   remedy: "Use Node 22 or later, or pass `webSocket`.",
 };
 
 const EXPIRED_TWICE: Problem = {
   code: "EXPIRED_TWICE",
-  title: "A fresh proof has run out already",
-  detail:
-    "The enclave proved itself anew, and by this machine's clock the proof was over before it could be used.",
-  remedy: "Set this machine's clock; if it is right, the enclave's is not.",
+  title: "A new proof has already expired",
+  detail: "The enclave was verified again, but by this machine's clock the new proof had already expired.",
+  remedy: "Set this machine's clock; if it is right, the enclave's clock is wrong.",
 };
 
 const KEY_UNKNOWN_TWICE: Problem = {
   code: "KEY_UNKNOWN_TWICE",
-  title: "The host does not reach the enclave that it shows",
+  title: "The host does not reach the enclave that it presents",
   detail: "A key that was attested a moment ago was answered as unknown again.",
   remedy: "Try again in a minute; if it goes on, the host mixes enclaves up or means harm.",
 };

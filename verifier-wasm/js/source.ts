@@ -1,7 +1,7 @@
 import { type PolicyInput, type PolicySource, PolicyUnusable, type Problem } from "./types.js";
 
-/** A source that does not answer in this time has failed: requests wait for it. */
-const PATIENCE_MS = 10_000;
+/** Timeout of a policy source. Requests wait for it. */
+const TIMEOUT_MS = 10_000;
 
 /** Why a source gave no policy. */
 export class SourceFailed {
@@ -12,18 +12,18 @@ export class SourceFailed {
       code: "POLICY_SOURCE_FAILED",
       title: "The trust policy could not be fetched",
       detail: `The source of the trust policy failed: ${why}.`,
-      remedy: "Mend the function that gives the policy. A policy that was taken before stays in force.",
+      remedy: "Fix the function that returns the policy. The previous policy, if any, stays in force.",
     };
   }
 }
 
-/** Asks once. Never rejects. */
+/** Calls the source once. Never rejects. */
 export async function read(source: PolicySource): Promise<PolicyInput | SourceFailed> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<SourceFailed>((resolve) => {
     timer = setTimeout(
-      () => resolve(new SourceFailed(`no answer in ${PATIENCE_MS / 1000} seconds`)),
-      PATIENCE_MS,
+      () => resolve(new SourceFailed(`no answer in ${TIMEOUT_MS / 1000} seconds`)),
+      TIMEOUT_MS,
     );
   });
   try {
@@ -35,13 +35,13 @@ export async function read(source: PolicySource): Promise<PolicyInput | SourceFa
   }
 }
 
-/** Where policies come from while a session is open, and how long an answer counts. */
+/** Source of policies while a session is open, and how often it is asked. */
 export interface Follow {
   readonly source: PolicySource;
   readonly everyMs: number;
 }
 
-/** Asks a source again once its last answer is old. */
+/** Asks a policy source again once its last answer is older than `everyMs`. */
 export class Follower {
   readonly #follow: Follow;
   readonly #now: () => number;
@@ -57,12 +57,12 @@ export class Follower {
     this.#askedMs = now();
   }
 
-  /** Why the next policy could not be taken. */
+  /** Why the latest policy could not be used. */
   get problem(): Problem | null {
     return this.#problem;
   }
 
-  /** Where that is due; once for all that wait. */
+  /** Asks the source if that is due. Concurrent callers share one call. */
   ask(): Promise<void> {
     if (this.#now() - this.#askedMs < this.#follow.everyMs) return Promise.resolve();
     this.#asking ??= this.#ask().finally(() => {

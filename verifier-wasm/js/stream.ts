@@ -5,41 +5,41 @@ import { StreamError, type StreamedBatch, type StreamOptions, type StreamProgres
 import type { Enclave, Opened } from "./verifier.js";
 import { pause, Wake } from "./wake.js";
 
-/** Texts in one request, and so under one receipt. */
+/** Maximum number of texts in one request, and so under one receipt. */
 const MOST_ITEMS = 256;
-/** Bytes of one request as JSON, well below what an enclave takes (512 KiB, padding included). */
+/** Maximum size of one request as JSON, well below the enclave's limit (512 KiB, padding included). */
 const MOST_BYTES = 384 * 1024;
-/** A longer text, bytes as JSON, has a request of its own: the enclave may refuse it, and would refuse its neighbours with it. */
+/** A longer text (in bytes of JSON) is sent in a separate request: if the enclave refuses it, other texts are not affected. */
 const LONG_ITEM = 64 * 1024;
-/** Bytes of one text as JSON that fit into one request, padding included. An enclave takes a sixth of it, bytes of text. */
+/** Maximum size of one text as JSON, which fits into one request with its padding. JSON may write one byte as six. */
 const LONGEST_ITEM = 448 * 1024;
-/** Requests under way: an enclave works on two of a channel, and the next ones travel meanwhile. */
+/** Requests in flight: an enclave processes two per channel, while the next ones are in transit. */
 const WINDOW = 4;
-/** An enclave that computes sends a sign of life every 10 seconds. */
+/** Idle timeout: a busy enclave sends a heartbeat every 10 seconds. */
 const PATIENCE_MS = 30_000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
-/** Connections in a row that may end without an answer. */
+/** How many connections in a row may end without an answer. */
 const ATTEMPTS = 10;
 
-/** What a stream needs of its session. */
+/** Interface of the session that a stream uses. */
 export interface StreamHost {
   readonly channelUrl: (enclave: Enclave) => string;
   readonly now: () => number;
-  /** The enclave to use now, verified and within its validity. Throws a {@link StreamError} where there is none. */
+  /** The current enclave, verified and within its validity. Throws a {@link StreamError} if there is none. */
   enclave(): Promise<Enclave>;
-  /** Aborted where the trust policy changes: nothing more is sent over the connections of before. */
+  /** Aborted when the trust policy changes: nothing more is sent over earlier connections. */
   change(): AbortSignal;
-  /** Lets a policy that comes from a source be asked for, where that is due. */
+  /** Asks the policy source again, if that is due. */
   followPolicy(): void;
-  /** Verifies again, in place of `used`. Throws a {@link StreamError} where that comes to nothing. */
+  /** Verifies again, to replace `used`. Throws a {@link StreamError} if that fails. */
   renew(used: Enclave): Promise<void>;
   readonly model: () => string;
-  /** What makes the socket; tests replace it. */
+  /** Opens a socket; tests replace it. */
   readonly socket: (url: string) => Socket;
 }
 
-/** Texts of one request, one after the other. */
+/** Consecutive texts in one request. */
 interface Batch {
   readonly first: number;
   /** As JSON. */
@@ -49,9 +49,9 @@ interface Batch {
 type Rejected = Extract<StreamedBatch, { status: "rejected" }>;
 
 /**
- * Sends every text that comes, and hands out every answer, once and in order, over as many connections as it takes. What
- * was not answered when a connection ended is sent again over the next one. Refused evidence and forged bytes end the
- * stream: no bad network explains them.
+ * Sends every text and yields every answer, once and in order, over as many connections as necessary. Requests that were
+ * unanswered when a connection ended are sent again over the next one. Refused evidence and forged bytes end the
+ * stream: a network failure cannot cause them.
  */
 export function stream(
   host: StreamHost,
@@ -72,15 +72,15 @@ class Stream {
   readonly #window: number;
   /** Start and end of a request, around its texts. */
   readonly #around: readonly [string, string];
-  /** Not answered. The front is the next to be answered. More than the window where a refused batch was divided. */
+  /** Unanswered requests, in order. More than the window after a refused batch was split. */
   readonly #inFlight: Batch[] = [];
-  /** Settled before a text that precedes them, by their first text. */
+  /** Batches that were settled before an earlier text, by the index of their first text. */
   readonly #early = new Map<number, StreamedBatch>();
-  /** Place of the first text after those in `#ready`. */
+  /** Index of the first text after those in `#ready`. */
   #next = 0;
-  /** Settled, in order, and not handed out yet. */
+  /** Settled, in order, but not yet yielded. */
   readonly #ready: StreamedBatch[] = [];
-  /** Read from the source, and not sent yet. */
+  /** Read from the source, but not yet sent. */
   #read: Batch | Rejected | null = null;
   #reading = false;
   #ended = false;
@@ -122,8 +122,7 @@ class Stream {
     } finally {
       signal?.removeEventListener("abort", abort);
       abort();
-      // Not awaited: behind a `next()` that is pending it waits for the source, which may have nothing to yield for ever. How
-      // the source takes its end is no longer this stream's matter.
+      // Not awaited: it queues behind a pending `next()`, which may never settle. Its errors are ignored.
       this.#batches.return?.().catch(() => undefined);
     }
   }
@@ -147,14 +146,14 @@ class Stream {
       } catch (cause) {
         const transient = cause instanceof StreamError && cause.transient;
         if (!transient || this.#stop.signal.aborted) throw cause;
-        // A connection that was let go while nothing was due, by whichever end.
+        // The connection ended while no request was in flight: not a failure.
         if (this.#inFlight.length === 0) {
           failures = 0;
           continue;
         }
         failures = this.#answered > before ? 1 : failures + 1;
         if (failures > (this.#options.attempts ?? ATTEMPTS)) throw cause;
-        // Full jitter: clients that lost one server do not come back at once.
+        // Full jitter: clients that lost the same server do not reconnect at once.
         const limit = Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), LONGEST_PAUSE_MS);
         await pause(Math.random() * limit, this.#stop.signal);
       }
@@ -162,8 +161,8 @@ class Stream {
   }
 
   /**
-   * Waits until a batch is there that may be sent: no connection is made before, nor while the reader takes nothing. False where
-   * there will be none.
+   * Waits for a batch to send: there is no connection before that, nor while the reader takes nothing. Returns false after the
+   * last batch.
    */
   async #somethingToDo(): Promise<boolean> {
     for (;;) {
@@ -176,9 +175,9 @@ class Stream {
     }
   }
 
-  /** One connection, until everything is answered or it fails. */
+  /** Runs one connection until everything is answered or it fails. */
   async #overOne(): Promise<void> {
-    // Before the enclave is asked for: a change meanwhile counts as one after it.
+    // Taken before `enclave()`, so that a policy change during the call ends this connection.
     const change = this.#host.change();
     const enclave = await unlessAborted(this.#host.enclave(), this.#stop.signal);
     if (!enclave || this.#stop.signal.aborted) throw ABORTED;
@@ -194,7 +193,7 @@ class Stream {
     } catch (cause) {
       if (!(cause instanceof StreamError) || !cause.stale) throw cause;
       await unlessAborted(this.#host.renew(enclave), this.#stop.signal);
-      // It proved itself again, so that the next connection may work.
+      // The enclave was verified again, so the next connection may work.
       throw new StreamError(cause.code, cause.message, cause.remedy, { transient: true });
     } finally {
       change.removeEventListener("abort", this.#wake.fire);
@@ -230,13 +229,13 @@ class Stream {
     }
   }
 
-  /** Requests under way are bounded, and answers that their reader has not taken. */
+  /** Both the requests in flight and the unread answers are limited. */
   #mayTakeMore(): boolean {
     const untaken = this.#ready.length + this.#early.size;
     return this.#inFlight.length < this.#window && untaken < this.#window;
   }
 
-  /** What was read ahead goes under way. False where nothing was read, or only a text that is not sent. */
+  /** Moves the batch that was read ahead to the requests in flight. Returns false if there is none, or if its text is not sent. */
   #takeNext(): boolean {
     const next = this.#read;
     this.#read = null;
@@ -256,7 +255,7 @@ class Stream {
     link.ask("POST", "/v1/embeddings", ["content-type", "application/json"], body);
   }
 
-  /** Takes the answer to the front of what is in flight. `sent`: how many batches of it this connection took. */
+  /** Handles the answer to the first request in flight. `sent`: number of requests that were sent over this connection. */
   #accept(answer: Opened, sent: number): void {
     const batch = this.#inFlight[0];
     try {
@@ -272,7 +271,7 @@ class Stream {
       this.#answered += 1;
       const settled = outcomeOf(answer, outcome, body, batch);
       if (settled === "divide") {
-        // After what was sent, which is answered first; before what was not, so that the reader waits for one batch alone.
+        // After the sent requests, which are answered first, but before the unsent ones, to keep the order of the answers.
         this.#inFlight.splice(sent, 0, ...halves(batch));
         this.#inFlight.shift();
       } else {
@@ -284,7 +283,7 @@ class Stream {
     }
   }
 
-  /** Hands a batch out once every text before it is settled. */
+  /** Queues a batch for the reader once every text before it is settled. */
   #settle(batch: StreamedBatch): void {
     this.#settled += batch.count;
     this.#early.set(batch.first, batch);
@@ -313,7 +312,7 @@ class Stream {
         this.#wake.fire();
       },
       (cause: unknown) => {
-        // Of the texts' own source: nothing of it is in this stream's power.
+        // An error of the caller's source ends the stream unchanged.
         this.#failure = cause;
         this.#stop.abort();
         this.#wake.fire();
@@ -357,7 +356,7 @@ function halves({ first, items }: Batch): [Batch, Batch] {
   ];
 }
 
-/** Cuts texts into requests of at most `most` texts. A text that the enclave is likely to refuse is alone in its request. */
+/** Splits texts into requests of at most `most` texts. A text that the enclave is likely to refuse gets a separate request. */
 async function* cut(
   texts: Iterable<string> | AsyncIterable<string>,
   most: number,
@@ -375,7 +374,7 @@ async function* cut(
   };
   for await (const text of texts) {
     const item = JSON.stringify(wellFormed(text));
-    // In UTF-8 a UTF-16 unit has three bytes at most; only where that is too many are they counted.
+    // A UTF-16 unit takes at most three bytes in UTF-8; count exactly only if that bound is too large.
     const length = item.length * 3 <= MOST_BYTES / most ? item.length * 3 : encoder.encode(item).length;
     const alone = text === "" || length > LONG_ITEM;
     if (items.length > 0 && (alone || items.length === most || bytes + length > MOST_BYTES)) yield whole();
@@ -391,18 +390,18 @@ async function* cut(
   if (items.length > 0) yield whole();
 }
 
-/** The enclave refuses a far shorter text by the same code. */
+/** The enclave uses the same code for a text over its own, lower limit. */
 function tooLong(first: number, bytes: number): Rejected {
   const detail = `The text has ${bytes} bytes, more than one message of a channel takes; it was not sent.`;
   return { status: "rejected", first, count: 1, httpStatus: 413, code: "TEXT_TOO_LONG", detail };
 }
 
-/** Half of a surrogate pair is no text: it becomes U+FFFD, as `TextEncoder` writes it, so that it fails no other text of its batch. */
+/** Replaces lone surrogates with U+FFFD, as `TextEncoder` does, so that one such text does not fail its whole batch. */
 function wellFormed(text: string): string {
   return /\p{Surrogate}/u.test(text) ? new TextDecoder().decode(new TextEncoder().encode(text)) : text;
 }
 
-/** Views of the answer's own bytes: nothing is copied. */
+/** Views of the answer's bytes, without a copy. */
 function tensors(
   body: Uint8Array<ArrayBuffer>,
   { rows, dimension, values, tokens, truncated }: TensorLayout,
@@ -417,13 +416,13 @@ function tensors(
   };
 }
 
-/** An error in OpenAI's shape. `param`: the member of the request that is to blame, where it is one. */
+/** An error in OpenAI's format. `param`: the member of the request that caused it, if there is one. */
 function problemIn(body: Uint8Array, httpStatus: number): { param: unknown; code: string; detail: string } {
   let error: unknown;
   try {
     error = (JSON.parse(new TextDecoder().decode(body)) as { error?: unknown }).error;
   } catch {
-    // No error object; the status alone is reported.
+    // Not an error object: only the status is reported.
   }
   const { param, code, message } = (typeof error === "object" && error !== null ? error : {}) as Record<
     string,

@@ -7,7 +7,7 @@ const LONGEST_PROBLEM = 16 * 1024;
 export type Reply =
   | { readonly status: "ok"; readonly bytes: Uint8Array }
   | { readonly status: "key-unknown" }
-  /** The host says that it is busy, or that this is too much: it, or another one, would say so of every enclave. */
+  /** The host is busy or refuses the size: a retry with another enclave would not help. */
   | { readonly status: "denied"; readonly problem: Problem }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
@@ -16,7 +16,7 @@ export interface Transport {
   readonly timeoutMs: number;
 }
 
-/** Fetches at most `limit` bytes. Whatever an unsealed answer other than 200 says is the host's word, and only a hint. */
+/** Fetches at most `limit` bytes. An unsealed answer other than 200 comes from the host and is only a hint. */
 export async function request(
   transport: Transport,
   url: URL,
@@ -50,8 +50,8 @@ export async function request(
 type Ends = readonly (AbortSignal | undefined)[];
 
 /**
- * Reads a body, or nothing where it is longer than `limit`: a declared length is not believed. Once `fetch` has answered, not every
- * platform ends the body with the request's signal, so the reading ends by itself.
+ * Reads a body; `null` if it is longer than `limit`. Does not trust a declared length. Not every platform aborts the body with the
+ * request's signal once `fetch` has resolved, so the signals are checked here too.
  */
 async function read(response: Response, limit: number, ends: Ends): Promise<Uint8Array<ArrayBuffer> | null> {
   if (!response.body) return new Uint8Array(0);
@@ -91,7 +91,7 @@ function whenAborted(signals: Ends): { readonly ended: Promise<never>; readonly 
   const ended = new Promise<never>((_, reject) => {
     abort = () => reject(new DOMException("The reading was ended.", "AbortError"));
   });
-  // It may abort while nothing waits.
+  // Prevents an unhandled rejection if it aborts while nothing waits.
   ended.catch(() => undefined);
   for (const signal of signals) {
     if (signal?.aborted) abort();
@@ -103,7 +103,7 @@ function whenAborted(signals: Ends): { readonly ended: Promise<never>; readonly 
   return { ended, release };
 }
 
-/** What `work` comes to, or nothing where `signal` aborts first. The work itself goes on: others may wait for it too. */
+/** Result of `work`, or `null` if `signal` aborts first. The work itself continues: others may await it too. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T | null> {
   const { ended, release } = whenAborted([signal]);
   try {
@@ -113,7 +113,7 @@ export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | u
   }
 }
 
-/** Closes the connection; that it cannot be closed any more is no news. */
+/** Closes the connection, and ignores an error: it may be closed already. */
 function abandon(reader: ReadableStreamDefaultReader<Uint8Array>): void {
   reader.cancel().catch(() => undefined);
 }
@@ -148,7 +148,7 @@ async function problemDetails(
     const parsed: unknown = JSON.parse(new TextDecoder().decode(bytes));
     return typeof parsed === "object" ? parsed : null;
   } catch {
-    // Whatever this is, it is no problem document; the status alone is reported.
+    // Not a problem document: only the status is reported.
     return null;
   }
 }

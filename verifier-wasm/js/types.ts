@@ -1,6 +1,6 @@
 import type { AttestationReport, ReceiptReport } from "../pkg/clearseal_verifier.js";
 
-/** Why nobody could be asked. Says nothing about whether the enclave is trustworthy. */
+/** Why there is no answer. Says nothing about whether the enclave is trustworthy. */
 export interface Problem {
   readonly code: string;
   readonly title: string;
@@ -8,37 +8,37 @@ export interface Problem {
   readonly remedy: string;
 }
 
-/** What was judged, so that a reader can judge it again elsewhere. Bytes are what came over the wire, unaltered. */
+/** Evidence of a check, so that it can be repeated elsewhere. Bytes are exactly those received. */
 export interface Evidence {
   /** `application/cbor`, a map: 1 document, 2 manifest. */
   readonly bytes: Uint8Array;
   /** The nonce that was sent, hex. */
   readonly nonce: string;
-  /** The trust policy that was applied, JSON; `null` where there was none. Evidence that is judged again brings its policy
-   * along as evidence: it then leads to *simulated* at best. Who chose it stands in the report. */
+  /** The trust policy that was applied, JSON; `null` if there was none. If the evidence is appraised again under this policy
+   * alone, the verdict is *simulated* at best. The report says who chose the policy. */
   readonly policy: string | null;
-  /** Certificate revocation lists that the host served, in DER, one after another; no bytes where it served none. */
+  /** Certificate revocation lists that the host served, in DER, concatenated; empty if it served none. */
   readonly crls: Uint8Array;
 }
 
-/** A trust policy as JSON text, or as the object that such text parses to. */
+/** A trust policy as JSON text, or as the parsed object. */
 export type PolicyInput = string | { readonly format: string; readonly [member: string]: unknown };
 
-/** Gives the trust policy that counts now: from a file, a database, a signed message. Its caller vouches for where it comes from:
- * never ask the service that is judged. */
+/** Returns the current trust policy, from a file, a database or a signed message. The caller is responsible for its source:
+ * never ask the service that is being verified. */
 export type PolicySource = () => PolicyInput | Promise<PolicyInput>;
 
 export interface ConnectOptions {
-  /** Trust policy, chosen by the caller: its JSON text, or that text parsed. Absent: the policy of this build. With neither,
-   * every enclave is refused (`NO_POLICY`). A function is asked before the check, and again before a request where its last
-   * answer is older than {@link ConnectOptions.policyEveryMs}; another answer counts as {@link Session.setPolicy} says. Where it
-   * fails or gives no usable policy, the last one stays in force and {@link Session.policyProblem} says why. */
+  /** Trust policy, chosen by the caller: JSON text, or the parsed object. Defaults to the policy of this build. Without either,
+   * every enclave is refused (`NO_POLICY`). A function is called before the check, and again before a request if its last
+   * answer is older than {@link ConnectOptions.policyEveryMs}; a new policy takes effect as with {@link Session.setPolicy}. If the
+   * function fails or returns no usable policy, the last one stays in force and {@link Session.policyProblem} says why. */
   readonly policy?: PolicyInput | PolicySource;
-  /** How long an answer of the policy's source counts, in milliseconds; 60,000 by default. */
+  /** How long a policy from a function is used before the function is called again, in milliseconds; 60,000 by default. */
   readonly policyEveryMs?: number;
-  /** Also accept a simulated enclave, for development: the connection then has the status `simulated`. Whoever runs a
-   * simulated enclave reads what is sent to it. Only with this, and without a policy, is the service asked for its own
-   * development policy. */
+  /** Also accept a simulated enclave, for development: the connection then has the status `simulated`. The operator of a
+   * simulated enclave can read everything that is sent to it. Only with this option, and without a policy, is the service asked
+   * for its own development policy. */
   readonly allowSimulated?: boolean;
   /** Replaces the global `fetch`. */
   readonly fetch?: typeof fetch;
@@ -46,11 +46,11 @@ export interface ConnectOptions {
   readonly signal?: AbortSignal;
   /** Replaces the clock: Unix milliseconds. */
   readonly now?: () => number;
-  /** `false`: compute every signature in the wasm module instead of handing them to WebCrypto. The report is the same. */
+  /** `false`: verify every signature in the wasm module instead of with WebCrypto. The report is the same. */
   readonly accelerate?: boolean;
-  /** Longest wait for one answer, in milliseconds. */
+  /** Timeout for one answer, in milliseconds. */
   readonly timeoutMs?: number;
-  /** Replaces the global `WebSocket`, which {@link Session.stream} needs. */
+  /** Replaces the global `WebSocket`, which {@link Session.stream} uses. */
   readonly webSocket?: new (
     url: string,
   ) => WebSocket;
@@ -65,7 +65,7 @@ export type Connection =
       readonly session: Session;
     }
   | {
-      /** A development enclave, which proves nothing. Only ever with `allowSimulated: true`. */
+      /** A simulated enclave, which proves nothing. Only with `allowSimulated: true`. */
       readonly status: "simulated";
       readonly report: AttestationReport;
       readonly evidence: Evidence;
@@ -84,41 +84,42 @@ export interface SealedMessage {
 
 /** A verified enclave. Its keys stay in wasm memory. */
 export interface Session {
-  /** The latest report; the same object until the session attests anew. */
+  /** The latest report; the same object until the enclave is verified again. */
   readonly report: AttestationReport;
-  /** What that report judged. */
+  /** The evidence of that report. */
   readonly evidence: Evidence;
-  /** The last moment at which requests may be sealed under it, Unix milliseconds. */
+  /** Time until which requests may be sealed under it, Unix milliseconds. */
   readonly validUntilMs: number;
-  /** Why the next policy could not be taken from its source; `null` where it could. */
+  /** Why the latest policy could not be read from its source; `null` if it could. */
   readonly policyProblem: Problem | null;
   /**
-   * Judges by another trust policy from now on. Nothing more is sent under the proof of before: a request under way is cut and a
-   * stream's connection closed, the enclave is checked again before anything else is sent, and what was not answered is sent again
-   * where it is accepted. Where it is refused, requests and streams end with the code `POLICY_WITHDRAWN`, and the session is
-   * closed. The same policy again changes nothing.
+   * Replaces the trust policy. Nothing more is sent under the previous proof: requests in flight are aborted, connections of
+   * streams are closed, and the enclave is verified again before anything else is sent. If it is accepted, unanswered requests
+   * are sent again. If it is refused, requests and streams end with the code `POLICY_WITHDRAWN`, and the session is closed.
+   * Setting the same policy again changes nothing.
    *
-   * Throws {@link PolicyUnusable} where this is not a policy; the one before it stays in force.
+   * Throws {@link PolicyUnusable} if this is not a valid policy; the previous one stays in force.
    */
   setPolicy(policy: PolicyInput): void;
-  /** Drop-in for `fetch`, which may be passed along by itself, as in `new OpenAI({ fetch: session.fetch })`. The request travels sealed, the promise resolves to the inner response. Rejects with a
-   * {@link SealedFetchError} where {@link Session.exchange} would not have answered, and like `fetch` when aborted. */
+  /** Replacement for `fetch`, bound to the session: `new OpenAI({ fetch: session.fetch })`. The request is encrypted to the
+   * enclave; the promise resolves to the decrypted response. Rejects with a {@link SealedFetchError} if
+   * {@link Session.exchange} would not be `answered`, and like `fetch` if aborted. */
   readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
-  /** One sealed request with its receipt. Resolves whatever happens: a refusal is an outcome. */
+  /** Sends one sealed request and returns the response with its receipt. Never rejects: a refusal is a result. */
   exchange(message: SealedMessage, options?: { readonly signal?: AbortSignal }): Promise<ExchangeResult>;
   /**
-   * Embeds any number of texts over one attested channel (a WebSocket), and hands out each batch with its vectors and its
-   * receipt, once and in the order of the texts. A connection that ends is made again after a random pause, and what was not
-   * answered is sent again. Taking batches slowly slows the sending down; leaving the loop ends the stream.
+   * Embeds any number of texts over one attested channel (a WebSocket), and yields each batch with its vectors and its
+   * receipt, once and in the order of the texts. If the connection ends, the stream reconnects after a random pause and sends
+   * unanswered texts again. A slow reader slows the sending down; leaving the loop ends the stream.
    *
-   * Throws a {@link StreamError}: with code `ABORTED` where it was cancelled, with a transient one where no connection brings
-   * an answer any more, and at once where evidence is refused or bytes were forged.
+   * Throws a {@link StreamError}: with the code `ABORTED` if cancelled, a transient one if too many connections in a row gave
+   * no answer, and at once if evidence is refused or bytes were forged.
    */
   stream(
     texts: Iterable<string> | AsyncIterable<string>,
     options?: StreamOptions,
   ): AsyncGenerator<StreamedBatch, void, undefined>;
-  /** Lets go of the enclave's keys. */
+  /** Deletes the enclave's keys. */
   close(): void;
 }
 
@@ -130,13 +131,13 @@ export type ExchangeResult =
         readonly headers: [string, string][];
         readonly body: Uint8Array;
       };
-      /** Never refused. A success has one, but for that of a `GET`; a refusal has none, since no inference took place. */
+      /** Verified. `null` for a `GET` and for an error response, for which no inference took place. */
       readonly receipt: ReceiptReport | null;
-      /** Audit bundle as JSON, without request and response; empty where there is no receipt. */
+      /** Audit bundle as JSON, without request and response; empty if there is no receipt. */
       readonly bundle: string;
-      /** The same with both: whoever reads it can open the commitments. */
+      /** The bundle with request and response: anyone who reads it can open the commitments. */
       readonly bundleWithContent: () => string;
-      /** The same with the client's salt alone: whoever has it can test guesses of the text, and read nothing. */
+      /** The bundle with only the client's salt: anyone who has it can test guesses of the text, but not read it. */
       readonly bundleWithSalt: () => string;
     }
   | {
@@ -144,27 +145,27 @@ export type ExchangeResult =
       readonly code: string;
       readonly message: string;
       readonly remedy: string;
-      /** Where the receipt was what was refused. */
+      /** The refused receipt, if that is the reason. */
       readonly receipt: ReceiptReport | null;
-      /** Where the enclave was judged anew and refused: then nothing was sent, and the session is closed. */
+      /** The report, if the enclave was verified again and refused: then nothing was sent, and the session is closed. */
       readonly report: AttestationReport | null;
     }
-  /** Only ever seen between the two attempts of an exchange, which attests anew by itself. */
+  /** Internal: the state between the two attempts of an exchange, which verifies the enclave again in between. */
   | { readonly status: "key-unknown" }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
 export interface StreamOptions {
-  /** Ends the stream; batches that were handed out stay good. */
+  /** Ends the stream; batches that were already yielded stay valid. */
   readonly signal?: AbortSignal;
   /** Called after each answer. */
   readonly onProgress?: (progress: StreamProgress) => void;
-  /** Most texts in one request, and so under one receipt; 256 at most, which is the default. */
+  /** Maximum number of texts in one request, and so under one receipt; at most 256, which is the default. */
   readonly batchItems?: number;
-  /** Most requests under way; 4 by default. */
+  /** Maximum number of requests in flight; 4 by default. */
   readonly window?: number;
-  /** Connections in a row that may end without an answer; 10 by default. */
+  /** How many connections in a row may end without an answer; 10 by default. */
   readonly attempts?: number;
-  /** Longest silence of a connection in milliseconds; 30,000 by default. */
+  /** Idle timeout of a connection in milliseconds; 30,000 by default. */
   readonly patienceMs?: number;
 }
 
@@ -173,31 +174,31 @@ export interface StreamProgress {
   readonly items: number;
   /** Requests that were answered. */
   readonly batches: number;
-  /** Connections that were begun so far. */
+  /** Connections that were opened so far. */
   readonly connections: number;
 }
 
-/** Some texts of a stream, one after the other, and what came of them. */
+/** Consecutive texts of a stream, and their result. */
 export type StreamedBatch =
   | {
       readonly status: "embedded";
-      /** Place of the first of them among all texts, from 0. */
+      /** Index of the first text in the stream, from 0. */
       readonly first: number;
       readonly count: number;
-      /** Numbers in a vector. */
+      /** Dimension of a vector. */
       readonly dimension: number;
-      /** `count` vectors, one after the other. */
+      /** `count` vectors, concatenated. */
       readonly values: Float32Array<ArrayBuffer>;
-      /** Tokens that the model read, of each text. */
+      /** Number of tokens that the model read of each text. */
       readonly tokens: Uint32Array<ArrayBuffer>;
-      /** 1 where a text is longer than the model reads: what came after its limit is not in the vector. */
+      /** 1 if a text was longer than the model's limit: the vector does not cover the rest. */
       readonly truncated: Uint8Array<ArrayBuffer>;
       /** Verified. */
       readonly receipt: ReceiptReport;
       /** Audit bundle as JSON, without request and response. */
       readonly bundle: string;
-      /** What `bundleWithContent` adds: the request, which holds the salt of the commitments, and the whole response, of which
-       * the tensors above are views. */
+      /** Arguments for `bundleWithContent`: the request, which holds the salt of the commitments, and the whole response, of
+       * which the tensors above are views. */
       readonly request: Uint8Array;
       readonly response: Uint8Array<ArrayBuffer>;
     }
@@ -222,11 +223,11 @@ export class StreamError extends Error {
   override readonly name = "StreamError";
   readonly code: string;
   readonly remedy: string;
-  /** A bad network explains it: the same may work later. Never true of refused evidence or forged bytes. */
+  /** A network failure may be the cause: a retry may work. Never true for refused evidence or forged bytes. */
   readonly transient: boolean;
-  /** The enclave has other keys than those that were verified. */
+  /** The enclave has different keys from those that were verified. */
   readonly stale: boolean;
-  /** Where the enclave was judged again and refused. The session is closed then. */
+  /** The report, if the enclave was verified again and refused. The session is then closed. */
   readonly report: AttestationReport | null;
 
   constructor(
@@ -248,7 +249,7 @@ export class StreamError extends Error {
   }
 }
 
-/** Why a trust policy was not taken. */
+/** The trust policy is not valid. */
 export class PolicyUnusable extends TypeError {
   override readonly name = "PolicyUnusable";
   readonly code: string;
@@ -261,7 +262,7 @@ export class PolicyUnusable extends TypeError {
   }
 }
 
-/** Why a sealed `fetch` gave no response. */
+/** A sealed `fetch` has no response. */
 export class SealedFetchError extends TypeError {
   override readonly name = "SealedFetchError";
   readonly code: string;

@@ -6,28 +6,28 @@ import type {
 } from "../pkg/clearseal_verifier.js";
 import type { Evidence } from "./types.js";
 
-/** What the client needs of the wasm module; the classes of the module have exactly these members. */
+/** Interface of the wasm module that the client uses; tests replace it. */
 export interface Verifier {
-  /** Whether a trust policy is compiled in, as JSON. */
+  /** The embedded trust policy as JSON, if there is one. */
   embeddedPolicy(): string | null;
   challenge(): Challenge;
-  /** Judges evidence by `policy`, as an answer to its nonce at that moment; gives no enclave. */
+  /** Appraises evidence under `policy`, as an answer to its nonce at `atMs`. Returns no enclave. */
   judge(evidence: Evidence, policy: string, atMs: number): AttestationReport;
 }
 
 export interface Challenge {
   readonly nonce: string;
   readonly nonceHex: string;
-  /** Certificate revocation lists in DER, one after another, to judge the evidence with. */
+  /** Certificate revocation lists in DER, concatenated, for the check of the evidence. */
   setCrls(crls: Uint8Array): void;
-  /** Consumes the challenge. Gives no simulated enclave. `subtle` computes signatures; without it the module does. */
+  /** Consumes the challenge. Never returns a simulated enclave. `subtle` verifies signatures; without it the module does. */
   verify(
     evidence: Uint8Array,
     policy: string | null | undefined,
     nowMs: number,
     subtle: SubtleCrypto | null | undefined,
   ): Promise<Verification>;
-  /** Consumes the challenge. Gives a simulated enclave too. */
+  /** Consumes the challenge. May return a simulated enclave. */
   verifyAllowingSimulation(
     evidence: Uint8Array,
     policy: string | null | undefined,
@@ -46,10 +46,10 @@ export interface Verification {
 export interface Enclave {
   readonly validUntilMs: number;
   readonly hint: string;
-  /** Does ahead what of the next seal does not depend on its request. */
+  /** Does the part of the next `seal` that does not depend on the request in advance. */
   prepare(): void;
   seal(method: string, path: string, headers: string[], content: Uint8Array, nowMs: number): Sealed;
-  /** A channel to this enclave; it may outlive this handle. */
+  /** Opens a channel to this enclave, which may outlive this handle. */
   openChannel(): Channel;
   free(): void;
 }

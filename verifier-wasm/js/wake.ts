@@ -1,9 +1,9 @@
-/** Wakes the one who waits. What was fired while it did not wait wakes it at once the next time. */
+/** An event for one waiter. If it is fired while nothing waits, the next wait returns at once. */
 export class Wake {
   #fired = false;
   #resolve: (() => void) | null = null;
 
-  /** Bound: it serves as a listener. */
+  /** Bound, so that it can be passed as a listener. */
   readonly fire = (): void => {
     const resolve = this.#resolve;
     this.#resolve = null;
@@ -22,7 +22,7 @@ export class Wake {
   }
 }
 
-/** Resolves after so many milliseconds, or when `signal` is aborted. */
+/** Resolves after `ms` milliseconds, or when `signal` is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {
