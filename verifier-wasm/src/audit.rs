@@ -251,12 +251,12 @@ impl Auditor {
         let encoding = items.first().map(|item| item.encoding.as_str().to_owned());
         let (mut policy, mut key) = (None, None);
         for Item {
-            found,
+            content,
             encoding,
             line,
         } in items
         {
-            let subject = match found {
+            let subject = match content {
                 ItemContent::Policy(Ok(found)) => {
                     let applies = self.own.is_none();
                     policy = Some(AuditPolicy {

@@ -41,8 +41,9 @@ impl TrustAnchor {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use sha2::{Digest, Sha256};
+
+    use super::*;
 
     #[test]
     fn the_pinned_root_is_the_published_one() {

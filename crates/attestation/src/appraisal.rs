@@ -1,5 +1,8 @@
 //! A whole appraisal (RFC 9334 §1): from bytes to a report that a person can follow.
 
+use base16ct::lower::encode_string as hex;
+use sha2::{Digest, Sha256};
+
 use crate::anchor::TrustAnchor;
 use crate::appraise::Freshness;
 use crate::binding::VerifiedAttestation;
@@ -17,8 +20,6 @@ use crate::report::{
 use crate::signatures::SignatureMemory;
 use crate::statements;
 use crate::time::UnixMillis;
-use base16ct::lower::encode_string as hex;
-use sha2::{Digest, Sha256};
 
 /// Returns microseconds since any fixed moment. Only differences between its values are used.
 pub type Stopwatch = Box<dyn Fn() -> f64>;
@@ -93,8 +94,12 @@ impl<'a> Appraisal<'a> {
     ///
     /// The verdict is [`Verdict::Authentic`] or [`Verdict::Refused`].
     pub fn inspect(self, anchor: &TrustAnchor, at: UnixMillis) -> AttestationReport {
-        let (parts, mut log, authentic) = self.authenticate(anchor, at);
-        let outcome = authentic.map(|authentic| {
+        let Authentication {
+            parts,
+            mut log,
+            outcome,
+        } = self.authenticate(anchor, at);
+        let outcome = outcome.map(|authentic| {
             log.skip(CheckId::Measurements, "No policy: the image was not judged");
             // A reader of an enclave's listing has to see this, although no policy asked for it.
             match authentic.claims().debug_mode() {
@@ -124,9 +129,13 @@ impl<'a> Appraisal<'a> {
         freshness: Freshness<'_>,
     ) -> (AttestationReport, Conclusion) {
         let manifest = self.manifest;
-        let (parts, mut log, authentic) = self.authenticate(policy.anchor(), freshness.time());
+        let Authentication {
+            parts,
+            mut log,
+            outcome,
+        } = self.authenticate(policy.anchor(), freshness.time());
         let appraised =
-            authentic.and_then(|authentic| authentic.appraise(policy, freshness, &mut log));
+            outcome.and_then(|authentic| authentic.appraise(policy, freshness, &mut log));
         let release = appraised
             .as_ref()
             .ok()
@@ -162,15 +171,7 @@ impl<'a> Appraisal<'a> {
     }
 
     /// Checks 1 to 21, and the parts of a report that do not depend on later checks.
-    fn authenticate(
-        self,
-        anchor: &TrustAnchor,
-        at: UnixMillis,
-    ) -> (
-        Parts<'a>,
-        CheckLog<CheckId>,
-        Result<AuthenticAttestation, AttestationError>,
-    ) {
+    fn authenticate(self, anchor: &TrustAnchor, at: UnixMillis) -> Authentication<'a> {
         let mut log = start_log(self.stopwatch);
         let mut none = SignatureMemory::new();
         let memory = self.memory.unwrap_or(&mut none);
@@ -192,7 +193,11 @@ impl<'a> Appraisal<'a> {
             manifest: None,
             aws: anchor.is_aws(),
         };
-        (parts, log, authentic)
+        Authentication {
+            parts,
+            log,
+            outcome: authentic,
+        }
     }
 }
 
@@ -205,13 +210,13 @@ impl<'a> Appraisal<'a> {
 pub struct Conclusion(Option<VerifiedAttestation>);
 
 impl Conclusion {
-    /// The enclave, where the verdict is [`Verdict::Verified`].
+    /// The enclave, if the verdict is [`Verdict::Verified`].
     pub fn verified(self) -> Option<VerifiedAttestation> {
         self.0
             .filter(|enclave| matches!(enclave.verdict(), Verdict::Verified(_)))
     }
 
-    /// The enclave, where the verdict is [`Verdict::Verified`] or [`Verdict::Simulated`].
+    /// The enclave, if the verdict is [`Verdict::Verified`] or [`Verdict::Simulated`].
     ///
     /// The operator of a simulated enclave can read requests sealed to it. For development, and for audits, which seal nothing.
     pub fn including_simulated(self) -> Option<VerifiedAttestation> {
@@ -227,10 +232,18 @@ fn start_log(stopwatch: Option<Stopwatch>) -> CheckLog<CheckId> {
     }
 }
 
+/// The result of checks 1 to 21.
+struct Authentication<'a> {
+    parts: Parts<'a>,
+    log: CheckLog<CheckId>,
+    outcome: Result<AuthenticAttestation, AttestationError>,
+}
+
+/// The contents of a report, as far as they are known.
 struct Parts<'a> {
     document: &'a [u8],
     claims: Option<Claims>,
-    /// The verified attestation, if there is one.
+    /// The verified chain, if there is one.
     chain: Option<Vec<CertificateView>>,
     at: UnixMillis,
     policy: Option<&'a Policy>,
@@ -247,7 +260,7 @@ impl Parts<'_> {
     ) -> AttestationReport {
         let checks = log.into_rows();
         let (verdict, error) = match outcome {
-            Ok(verdict) if settled(&checks) => (verdict, None),
+            Ok(verdict) if required_rows_passed(&checks) => (verdict, None),
             // No code marked a required row: a bug in this program, and therefore not a reason to trust anyone.
             Ok(_) => (Verdict::Refused, None),
             Err(error) => (Verdict::Refused, Some(error)),
@@ -298,7 +311,7 @@ impl Parts<'_> {
 }
 
 /// Whether every required row was checked and passed, or was skipped by the caller's choice.
-fn settled(rows: &[Row]) -> bool {
+fn required_rows_passed(rows: &[Row]) -> bool {
     let chosen = |row: &Row| {
         let optional = matches!(row.stage.as_str(), "image" | "binding");
         optional && matches!(row.state, RowState::Skipped | RowState::Warning)

@@ -1,5 +1,7 @@
 //! Stage 4: do these keys belong to the enclave? Check 25. The only code that returns keys.
 
+use sha2::{Digest, Sha256};
+
 use crate::appraise::AppraisedAttestation;
 use crate::checks::CheckId;
 use crate::claims::Claims;
@@ -9,7 +11,6 @@ use crate::manifest::{MAX_MANIFEST, ManifestError, ModelPin, ServiceManifest, ma
 use crate::observed::{Observed, excerpt};
 use crate::report::{CheckLog, Proof, Verdict};
 use crate::time::{ClockOffset, UnixMillis};
-use sha2::{Digest, Sha256};
 
 impl AppraisedAttestation {
     /// Check 25: `manifest` is the one whose hash the enclave had signed, and it meets the policy's demands.
@@ -274,6 +275,12 @@ impl ReceiptKey {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::collections::BTreeMap;
+
+    use forge::{Contents, DevelopmentRoot, Issuer};
+    use rand_chacha::ChaCha20Rng;
+    use rand_chacha::rand_core::SeedableRng;
+
     use super::*;
     use crate::anchor::TrustAnchor;
     use crate::appraise::Freshness;
@@ -281,10 +288,6 @@ mod tests {
     use crate::manifest::{ModelIdentity, SecurityMode};
     use crate::policy::Policy;
     use crate::{Aead, HashScheme, Kdf, Kem, SignatureMemory};
-    use forge::{Contents, DevelopmentRoot, Issuer};
-    use rand_chacha::ChaCha20Rng;
-    use rand_chacha::rand_core::SeedableRng;
-    use std::collections::BTreeMap;
 
     const NOW: UnixMillis = UnixMillis(1_800_000_000_500);
 

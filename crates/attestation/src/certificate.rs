@@ -3,23 +3,25 @@
 //! `x509-cert` parses it. This file adds the rules of a verifier: one encoding for each value, and none of the optional
 //! forms that genuine chains do not use. A second reader, in the tests, shares no code with the library and must agree.
 
-use crate::claims::Claims;
-use crate::error::{AttestationError, ErrorCode};
-use crate::name::Shown;
-use crate::observed::Observed;
-use crate::report::CertificateView;
+use std::fmt;
+
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
 use der::asn1::{AnyRef, BitString, ObjectIdentifier};
 use der::{Decode, Encode, Header, Reader, SliceReader, Tag, Tagged};
 use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
-use std::fmt;
 use x509_cert::certificate::Version;
 use x509_cert::ext::Extension;
 use x509_cert::ext::pkix::{self, KeyUsages};
 use x509_cert::name::Name;
 use x509_cert::spki::AlgorithmIdentifierOwned;
+
+use crate::claims::Claims;
+use crate::error::{AttestationError, ErrorCode};
+use crate::name::DisplayName;
+use crate::observed::Observed;
+use crate::report::CertificateView;
 
 /// RFC 5758 §3.2: its parameters field MUST be absent.
 const ECDSA_WITH_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
@@ -200,8 +202,8 @@ impl<'a> Certificate<'a> {
     pub(crate) fn view(&self, role: &str, der: &[u8]) -> CertificateView {
         CertificateView {
             role: role.to_owned(),
-            subject: Shown(self.subject()).to_string(),
-            issuer: Shown(self.issuer()).to_string(),
+            subject: DisplayName(self.subject()).to_string(),
+            issuer: DisplayName(self.issuer()).to_string(),
             serial: hex(self.serial()),
             not_before: self.not_before,
             not_after: self.not_after,

@@ -1,5 +1,8 @@
 //! The certificate chain from the pinned root to the leaf. Checks 13 to 16 and 18 to 20, and the informational 26.
 
+use provider::es384::{Signature, VerifyingKey};
+use sha2::{Digest, Sha256};
+
 use crate::anchor::TrustAnchor;
 use crate::certificate::{Certificate, P384, role};
 use crate::checks::CheckId;
@@ -9,8 +12,6 @@ use crate::observed::Observed;
 use crate::report::{CertificateView, CheckLog};
 use crate::signatures::{Known, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
-use provider::es384::{Signature, VerifyingKey};
-use sha2::{Digest, Sha256};
 
 /// The facts about a verified chain that later stages need.
 pub(crate) struct VerifiedLeaf<'a> {

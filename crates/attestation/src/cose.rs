@@ -12,8 +12,9 @@ pub(crate) fn is_es384(message: &[u8], signature: &[u8], key: &VerifyingKey) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use forge::hex_of;
+
+    use super::*;
 
     /// Wycheproof, ECDSA on P-384 with SHA-384 in the form of IEEE P1363.
     #[test]

@@ -3,9 +3,10 @@
 //! `x509-cert` would collect the entries into a vector, about 100 bytes for each 20 that are sent. This reader makes one
 //! pass and allocates nothing. The tests compare it with `x509-cert` and webpki.
 
-use crate::error::ErrorCode;
 use der::Decode;
 use x509_cert::time::Time;
+
+use crate::error::ErrorCode;
 
 /// Upper bound on the revocation lists of one appraisal, in bytes together.
 pub const MAX_CRLS: usize = 10 * 1024 * 1024;

@@ -1,5 +1,9 @@
 //! Stage 1: from bytes to a well-formed document. Checks 1 to 12; nothing in it is trusted yet.
 
+use coset::{CborSerializable, CoseSign1, TaggedCborSerializable};
+use provider::es384::Signature;
+use sha2::{Digest, Sha256};
+
 use crate::anchor::TrustAnchor;
 use crate::cbor::{CborError, Kind, Reader, Rules};
 use crate::chain;
@@ -13,9 +17,6 @@ use crate::report::{CertificateView, CheckLog};
 use crate::revocation;
 use crate::signatures::{Known, MAX_PENDING, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
-use coset::{CborSerializable, CoseSign1, TaggedCborSerializable};
-use provider::es384::Signature;
-use sha2::{Digest, Sha256};
 
 /// Largest document in bytes: the largest payload (16,384), its signature, and ample space for the envelope.
 pub const MAX_DOCUMENT: usize = 16_384 + 128;

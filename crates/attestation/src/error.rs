@@ -1,7 +1,8 @@
 //! Every way in which evidence can be refused: stable codes, each tied to one check.
 
-use crate::observed::Observed;
 use std::fmt;
+
+use crate::observed::Observed;
 
 /// Why evidence was refused: a stable code, and what the evidence held. Contains nothing from a user's request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -139,8 +139,9 @@ impl<'a> AttestationResponse<'a> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::*;
     use merkle::nonces::NonceTree;
+
+    use super::*;
 
     fn with_place(place: &[u8]) -> Vec<u8> {
         let mut writer = Writer::new();

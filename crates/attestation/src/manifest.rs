@@ -1,9 +1,10 @@
 //! The service manifest: how an enclave describes itself, bound into its attestation document by hash.
 
+use sha2::{Digest, Sha256};
+
 use crate::cbor::{CborError, Reader, Rules, Writer};
 use crate::keyconfig::{Kem, KeyConfig, KeyConfigError};
 use crate::time::LAST_MOMENT;
-use sha2::{Digest, Sha256};
 
 /// Largest manifest in bytes.
 pub const MAX_MANIFEST: usize = 8 * 1024;

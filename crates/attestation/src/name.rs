@@ -3,6 +3,7 @@
 //! `x509-cert` produces the same form, but its dictionary of all X.509 names adds 24 kB to every page.
 
 use std::fmt::{self, Write as _};
+
 use x509_cert::attr::AttributeTypeAndValue;
 use x509_cert::der::{Encode, Tag, Tagged};
 use x509_cert::name::Name;
@@ -19,9 +20,9 @@ const SHORT: [(u8, &str); 7] = [
 ];
 
 /// `CN=…,OU=…,O=…,C=…`: the last element first (RFC 4514 §2.1), the attributes of one joined by `+` (§2.2).
-pub(crate) struct Shown<'a>(pub(crate) &'a Name);
+pub(crate) struct DisplayName<'a>(pub(crate) &'a Name);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for DisplayName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<_> = self.0.iter_rdn().collect();
         for (at, part) in parts.iter().rev().enumerate() {
@@ -31,7 +32,7 @@ impl fmt::Display for Shown<'_> {
                     (_, 0) => f.write_char(',')?,
                     _ => f.write_char('+')?,
                 }
-                show(attribute, f)?;
+                write_attribute(attribute, f)?;
             }
         }
         Ok(())
@@ -39,7 +40,7 @@ impl fmt::Display for Shown<'_> {
 }
 
 /// RFC 4514 §2.3: a known type with its text; other values as numbers and hexadecimal DER.
-fn show(attribute: &AttributeTypeAndValue, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_attribute(attribute: &AttributeTypeAndValue, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let short = match attribute.oid.as_bytes() {
         [0x55, 4, last] => SHORT.iter().find(|(arc, _)| arc == last),
         _ => None,

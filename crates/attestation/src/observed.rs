@@ -1,10 +1,12 @@
 //! The values that refused evidence held instead of the expected ones, and a sentence made of them.
 
+use std::fmt::Display;
+
+use base16ct::lower::encode_string as hex;
+
 use crate::cbor::CborError;
 use crate::manifest::{ManifestError, ModelPin, SecurityMode};
 use crate::time::UnixMillis;
-use base16ct::lower::encode_string as hex;
-use std::fmt::Display;
 
 /// A value from refused evidence. Displays as the end of a sentence, for a person.
 ///
@@ -205,7 +207,7 @@ pub enum Observed {
         pinned: [u8; 48],
     },
     /// A field of the document, and the value that it should have.
-    #[error("{field} {}, {whose} {}", or(attested.as_deref(), "null"), or(demanded.as_deref(), "none"))]
+    #[error("{field} {}, {whose} {}", excerpt_or(attested.as_deref(), "null"), excerpt_or(demanded.as_deref(), "none"))]
     Differs {
         /// The field of the document.
         field: &'static str,
@@ -320,7 +322,7 @@ pub(crate) fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
-fn or(bytes: Option<&[u8]>, absent: &str) -> String {
+fn excerpt_or(bytes: Option<&[u8]>, absent: &str) -> String {
     bytes.map_or(absent.to_owned(), excerpt)
 }
 

@@ -1,5 +1,7 @@
 //! The payload of a document: AWS's map of nine fields (AWS NSM API, attestation document specification).
 
+use std::collections::BTreeMap;
+
 use crate::cbor::{CborError, Kind, Reader, Rules};
 use crate::checks::CheckId;
 use crate::claims::Claims;
@@ -7,7 +9,6 @@ use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
 use crate::report::CheckLog;
 use crate::time::{LAST_MOMENT, UnixMillis};
-use std::collections::BTreeMap;
 
 /// AWS NSM API: certificates are at most 1,024 bytes. Genuine documents show the same bound for the optional fields.
 const MAX_FIELD: usize = 1_024;

@@ -5,11 +5,12 @@ mod review;
 
 pub use review::{Acceptance, Finding, PolicyReview, ReleaseReview};
 
+use std::collections::BTreeMap;
+
 use crate::anchor::TrustAnchor;
 use crate::manifest::{ModelPin, SecurityMode, ServiceManifest};
 use crate::report::PolicyView;
 use crate::time::UnixMillis;
-use std::collections::BTreeMap;
 
 /// Largest trust policy in bytes.
 pub const MAX_POLICY: usize = 64 * 1024;

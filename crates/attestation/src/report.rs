@@ -3,8 +3,9 @@
 //! A [`CheckLog`] starts with every row *not run*. Only the code that made a check can mark its row, so a step that
 //! was skipped by mistake stays visible and is never counted as passed.
 
-use serde::Serialize;
 use std::marker::PhantomData;
+
+use serde::Serialize;
 
 /// State of one row. A required row in any state but [`Passed`](RowState::Passed) keeps the seal open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -3,6 +3,8 @@
 //! Anyone may pass on a revocation list: it is signed by the CA whose certificates it names. The host supplies lists together
 //! with the document, and can only withhold them, or pass on an older one that has not ended.
 
+use der::Encode;
+
 use crate::chain::Link;
 use crate::checks::CheckId;
 use crate::crl::{Contents, Crl, Fault, MAX_CRLS};
@@ -11,7 +13,6 @@ use crate::observed::Observed;
 use crate::report::CheckLog;
 use crate::signatures::{SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
-use der::Encode;
 
 /// Upper bound on the lists of one appraisal, because each costs a signature.
 const MAX_LISTS: usize = 64;

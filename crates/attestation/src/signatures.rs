@@ -6,9 +6,10 @@
 //! are checked again from the bytes each time. A chain that has ended, or that has another root, is refused by
 //! the same check and the same row whatever is remembered.
 
+use std::collections::VecDeque;
+
 use provider::es384::{Signature, VerifyingKey};
 use sha2::{Digest, Sha256};
-use std::collections::VecDeque;
 
 /// Most signatures that [`pending_signatures`](crate::pending_signatures) returns: twice a genuine chain. A forged chain can be longer; the rest of
 /// it is computed one by one, up to the first invalid one.
@@ -170,8 +171,9 @@ impl PendingSignature {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use super::*;
     use p384::ecdsa::SigningKey;
+
+    use super::*;
 
     #[test]
     fn a_signature_is_known_by_its_key_its_message_and_its_bytes() {

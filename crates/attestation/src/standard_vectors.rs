@@ -1,10 +1,11 @@
 //! Third-party vectors for code without a public function: signatures in DER, and the signature of an envelope.
 
-use crate::cose::is_es384;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use coset::{CoseSign1, TaggedCborSerializable};
 use forge::{hex_of, shared_json};
 use provider::es384::VerifyingKey;
+
+use crate::cose::is_es384;
 
 /// Wycheproof, ECDSA on P-384 with SHA-384 in DER, as certificates carry it: BER, padding, wrong tags, values out of range.
 #[test]

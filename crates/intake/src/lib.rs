@@ -51,7 +51,7 @@ pub struct Unreadable {
 /// One item of the pasted data.
 pub struct Item {
     /// Its content.
-    pub found: ItemContent,
+    pub content: ItemContent,
     /// Its encoding.
     pub encoding: Encoding,
     /// Line on which it begins, from 1.
@@ -65,27 +65,27 @@ const MARK: &[u8] = b"\xef\xbb\xbf";
 pub fn recognise(bytes: &[u8]) -> Vec<Item> {
     let bytes = bytes.strip_prefix(MARK).unwrap_or(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return vec![item(kind_of(bytes.to_vec()), Encoding::Raw, 1)];
+        return vec![item(classify(bytes.to_vec()), Encoding::Raw, 1)];
     };
     let text = text.trim();
     let several = text.lines().filter(|line| !line.trim().is_empty()).count() > 1;
-    let wrapped = pems(text);
+    let wrapped = split_pem(text);
     if !wrapped.is_empty() {
         return wrapped;
     }
     if several && lines_stand_alone(text) {
-        return lines(text);
+        return recognise_lines(text.as_bytes());
     }
     if text.starts_with('[') {
         return elements(text).map_or_else(
             || vec![item(malformed(), Encoding::Json, 1)],
-            |elements| elements.into_iter().map(|one| one_of(one, 1)).collect(),
+            |elements| elements.into_iter().map(|one| parse_item(one, 1)).collect(),
         );
     }
-    let whole = one_of(text, 1);
-    if several && matches!(whole.found, ItemContent::Unreadable(_)) {
-        let apart = lines(text);
-        let sense = |item: &Item| !matches!(item.found, ItemContent::Unreadable(_));
+    let whole = parse_item(text, 1);
+    if several && matches!(whole.content, ItemContent::Unreadable(_)) {
+        let apart = recognise_lines(text.as_bytes());
+        let sense = |item: &Item| !matches!(item.content, ItemContent::Unreadable(_));
         if apart.iter().any(sense) {
             return apart;
         }
@@ -94,7 +94,7 @@ pub fn recognise(bytes: &[u8]) -> Vec<Item> {
 }
 
 /// PEM wrappers, one after another, if the text contains nothing else.
-fn pems(text: &str) -> Vec<Item> {
+fn split_pem(text: &str) -> Vec<Item> {
     const BEGIN: &str = "-----BEGIN ";
     let mut found = Vec::new();
     let mut line = 1_u32;
@@ -102,7 +102,7 @@ fn pems(text: &str) -> Vec<Item> {
     while rest.starts_with(BEGIN) {
         let next = rest[BEGIN.len()..].find(BEGIN).map(|at| at + BEGIN.len());
         let (one, after) = rest.split_at(next.unwrap_or(rest.len()));
-        found.push(one_of(one.trim(), line));
+        found.push(parse_item(one.trim(), line));
         let breaks = one.bytes().filter(|byte| *byte == b'\n').count();
         line = line.saturating_add(u32::try_from(breaks).unwrap_or(u32::MAX));
         rest = after;
@@ -118,8 +118,8 @@ pub fn recognise_lines(bytes: &[u8]) -> Vec<Item> {
         .filter(|(line, _)| !matches!(line.trim_ascii(), b"" | MARK))
         .map(|(line, number)| match std::str::from_utf8(line) {
             // Concatenated files keep the byte order mark of each.
-            Ok(text) => one_of(strip_bom(text).trim(), number),
-            Err(_) => item(kind_of(line.to_vec()), Encoding::Raw, number),
+            Ok(text) => parse_item(strip_bom(text).trim(), number),
+            Err(_) => item(classify(line.to_vec()), Encoding::Raw, number),
         })
         .collect()
 }
@@ -137,53 +137,49 @@ fn lines_stand_alone(text: &str) -> bool {
         // The lines of a wrapped item are parts of its bytes.
         _ => [first, second]
             .iter()
-            .any(|line| match one_of(line.trim(), 1).found {
+            .any(|line| match parse_item(line.trim(), 1).content {
                 ItemContent::Unreadable(_) | ItemContent::Key(_) => false,
-                ItemContent::Receipt(bytes) => is_whole(&bytes),
+                ItemContent::Receipt(bytes) => is_cbor_item(&bytes),
                 _ => true,
             }),
     }
 }
 
 /// Whether these bytes are one CBOR item: random bytes may begin like a receipt.
-fn is_whole(bytes: &[u8]) -> bool {
+fn is_cbor_item(bytes: &[u8]) -> bool {
     let mut reader = Reader::new(bytes, Rules::WellFormed);
     reader.skip().is_ok() && reader.finish().is_ok()
 }
 
-fn lines(text: &str) -> Vec<Item> {
-    recognise_lines(text.as_bytes())
-}
-
-fn one_of(text: &str, line: u32) -> Item {
+fn parse_item(text: &str, line: u32) -> Item {
     if text.len() > MAX_BUNDLE {
         let message =
             format!("This is longer than {MAX_BUNDLE} bytes, the limit for receipts and bundles.");
-        let found = unreadable(
+        let content = unreadable(
             "TOO_LARGE",
             message,
             "Pass receipts or bundles, one a line.",
         );
-        return item(found, Encoding::Raw, line);
+        return item(content, Encoding::Raw, line);
     }
     match text.as_bytes().first() {
         None => {
             let message = "There is nothing here.".to_owned();
-            let found = unreadable("EMPTY", message, "Paste a receipt or an audit bundle.");
-            item(found, Encoding::Raw, line)
+            let content = unreadable("EMPTY", message, "Paste a receipt or an audit bundle.");
+            item(content, Encoding::Raw, line)
         }
-        Some(b'{') => item(object(text), Encoding::Json, line),
+        Some(b'{') => item(parse_json(text), Encoding::Json, line),
         Some(b'"') => match serde_json::from_str::<String>(text) {
-            Ok(inner) if !inner.starts_with('"') => one_of(inner.trim(), line),
+            Ok(inner) if !inner.starts_with('"') => parse_item(inner.trim(), line),
             _ => item(malformed(), Encoding::Json, line),
         },
-        Some(_) => match (compact(text), decode_text(text)) {
+        Some(_) => match (parse_compact(text), decode_text(text)) {
             (Some(bundle), _) => item(
                 ItemContent::Bundle(Box::new(bundle)),
                 Encoding::Compact,
                 line,
             ),
-            (None, Some((bytes, encoding))) => item(kind_of(bytes), encoding, line),
+            (None, Some((bytes, encoding))) => item(classify(bytes), encoding, line),
             (None, None) => item(unknown(), Encoding::Raw, line),
         },
     }
@@ -197,7 +193,7 @@ struct Head {
     receipt: Option<String>,
 }
 
-fn object(text: &str) -> ItemContent {
+fn parse_json(text: &str) -> ItemContent {
     let Ok(head) = serde_json::from_str::<Head>(text) else {
         return malformed();
     };
@@ -210,14 +206,14 @@ fn object(text: &str) -> ItemContent {
             ItemContent::Policy(Policy::with_evidence(text.as_bytes()).map(Box::new))
         }
         (_, Some(receipt)) => {
-            decode_text(&receipt).map_or_else(malformed, |(bytes, _)| kind_of(bytes))
+            decode_text(&receipt).map_or_else(malformed, |(bytes, _)| classify(bytes))
         }
         (_, None) => unknown(),
     }
 }
 
 /// `receipt.document.manifest`, base64url each.
-fn compact(text: &str) -> Option<AuditBundle> {
+fn parse_compact(text: &str) -> Option<AuditBundle> {
     let mut parts = text
         .split('.')
         .map(|part| Base64UrlUnpadded::decode_vec(part).ok());
@@ -241,7 +237,7 @@ const ED25519_SPKI: &[u8] = &[
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
 
-fn kind_of(bytes: Vec<u8>) -> ItemContent {
+fn classify(bytes: Vec<u8>) -> ItemContent {
     let untagged = bytes.strip_prefix(&[0xd2]).unwrap_or(&bytes);
     if untagged.starts_with(NITRO) {
         let message = "This is an attestation document: it says which code runs, and nothing about a request.";
@@ -271,9 +267,9 @@ fn kind_of(bytes: Vec<u8>) -> ItemContent {
     }
 }
 
-fn item(found: ItemContent, encoding: Encoding, line: u32) -> Item {
+fn item(content: ItemContent, encoding: Encoding, line: u32) -> Item {
     Item {
-        found,
+        content,
         encoding,
         line,
     }

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use super::*;
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Base64Unpadded, Base64Url};
+
+use super::*;
 
 fn receipt() -> Vec<u8> {
     let mut bytes = vec![0xd2, 0x84, 0x46, 0xa2, 0x01, 0x27, 0x03, 0x18, 0x3d, 0xa0];
@@ -31,7 +32,7 @@ fn kinds(bytes: &[u8]) -> Vec<String> {
 }
 
 fn describe(item: &Item) -> String {
-    let what = match &item.found {
+    let what = match &item.content {
         ItemContent::Receipt(bytes) => {
             assert_eq!(*bytes, receipt());
             "receipt"
@@ -90,10 +91,10 @@ fn a_receipt_is_recognised_in_every_encoding() {
 fn a_line_that_begins_like_a_receipt_is_still_a_part_of_one() {
     let mut raw = receipt();
     raw[32..34].copy_from_slice(&[0x84, 0x46]);
-    let [Item { found, .. }] = &recognise(wrapped(&hex(&raw), 64).as_bytes())[..] else {
+    let [Item { content, .. }] = &recognise(wrapped(&hex(&raw), 64).as_bytes())[..] else {
         panic!("one receipt");
     };
-    assert!(matches!(found, ItemContent::Receipt(bytes) if *bytes == raw));
+    assert!(matches!(content, ItemContent::Receipt(bytes) if *bytes == raw));
 }
 
 #[test]
@@ -194,7 +195,7 @@ fn unknown_items_are_described() {
     ] {
         let items = recognise(bytes);
         assert_eq!(items.len(), 1);
-        match &items[0].found {
+        match &items[0].content {
             ItemContent::Unreadable(why) => {
                 assert_eq!(why.code, code, "{bytes:?}");
                 assert!(why.message.ends_with('.') && !why.remedy.is_empty());

@@ -1,10 +1,11 @@
 //! Leaves, heads and proofs as JSON. Hashes are lowercase hex, all longer values base64url without padding; unknown
 //! members are refused. A head's contents (size, root, time) are read only from its signed bytes.
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::marker::PhantomData;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Hash;
 
@@ -210,9 +211,10 @@ pub fn from_hex(text: &str) -> Option<Hash> {
 }
 
 mod hex_list {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
     use super::Hash;
     use crate::MAX_PATH;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(
         hashes: &[Hash],
@@ -250,8 +252,9 @@ mod base64url {
 }
 
 mod hash_run {
-    use super::Hash;
     use serde::{Deserializer, Serializer, de::Error};
+
+    use super::Hash;
 
     pub(super) fn serialize<S: Serializer>(
         hashes: &[Hash],

@@ -45,7 +45,7 @@ const HEAD: usize = 8;
 const LEAF_LABEL: &[u8] = b"clearseal/1 nonce\0";
 const ROOT_LABEL: &[u8] = b"clearseal/1 nonces\0";
 
-fn leaf(nonce: &[u8]) -> Hash {
+fn leaf_data(nonce: &[u8]) -> Hash {
     Sha256::new()
         .chain_update(LEAF_LABEL)
         .chain_update(nonce)
@@ -54,7 +54,7 @@ fn leaf(nonce: &[u8]) -> Hash {
 }
 
 /// Adds the number of leaves, which a path alone does not determine.
-fn counted(count: u32, tree: &Hash) -> Hash {
+fn bind_count(count: u32, tree: &Hash) -> Hash {
     Sha256::new()
         .chain_update(ROOT_LABEL)
         .chain_update(count.to_be_bytes())
@@ -78,12 +78,12 @@ impl NonceProof {
     /// [`ProofError::OutsideTree`] or [`ProofError::PathLength`]: no tree has this proof.
     pub fn document_nonce(&self, nonce: &[u8]) -> Result<Hash, ProofError> {
         let tree = root_of(
-            &leaf(nonce),
+            &leaf_data(nonce),
             self.index.into(),
             self.count.into(),
             &self.path,
         )?;
-        Ok(counted(self.count, &tree))
+        Ok(bind_count(self.count, &tree))
     }
 
     /// Number of nonces that share the document, including random padding.
@@ -137,7 +137,7 @@ impl NonceTree {
     pub fn over<'a>(nonces: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
         let (mut frontier, mut nodes) = (Frontier::new(), BTreeMap::new());
         for nonce in nonces {
-            frontier.append(&leaf(nonce), |position, hash| {
+            frontier.append(&leaf_data(nonce), |position, hash| {
                 nodes.insert(position, hash);
             });
             if frontier.size() > MAX_NONCES as u64 {
@@ -156,7 +156,7 @@ impl NonceTree {
 
     /// The nonce to request the document with.
     pub fn document_nonce(&self) -> Hash {
-        counted(self.count, &self.root)
+        bind_count(self.count, &self.root)
     }
 
     /// The proof of nonce number `index`, from 0.
@@ -258,7 +258,7 @@ mod tests {
         assert_ne!(two.document_nonce(), four.document_nonce());
         assert_ne!(
             four.proof(0).unwrap().path.first(),
-            Some(&leaf(&nonces[1])),
+            Some(&leaf_data(&nonces[1])),
             "a leaf's data is hashed once more"
         );
     }

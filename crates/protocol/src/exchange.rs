@@ -16,7 +16,7 @@ use crate::terms::TermsError;
 #[cfg(not(target_family = "wasm"))]
 pub use candidates::{PendingCandidates, begin_with_candidates, candidate_name};
 pub use pending::PendingResponse;
-use pending::Ready;
+use pending::PreparedRequest;
 
 /// Upper bound on the error of the clock estimate, in seconds; most of it is the evidence's time in transit.
 const CLOCK_SKEW_SECONDS: u64 = 60;
@@ -32,7 +32,7 @@ const DATE_OUT_OF_WINDOW: &str = "DATE_OUT_OF_WINDOW";
 /// response: no `Debug`, no `Clone`.
 pub struct PendingExchange {
     opener: ResponseOpener,
-    asked: PendingResponse,
+    pending: PendingResponse,
 }
 
 /// An answer of the verified enclave. No `Debug`: it holds the user's content.
@@ -178,7 +178,7 @@ pub fn begin(
 /// the time. Good for one request. Holds that request's keys: no `Debug`, no `Clone`.
 pub struct PreparedExchange {
     envelope: Envelope,
-    ready: Ready,
+    request: PreparedRequest,
 }
 
 impl PreparedExchange {
@@ -196,10 +196,10 @@ impl PreparedExchange {
             .into_iter()
             .next()
             .ok_or(ExchangeError::NoKey)?;
-        let ready = Ready::new(attestation, rng)?;
+        let request = PreparedRequest::new(attestation, rng)?;
         Ok(Self {
-            envelope: Envelope::new(&key, preference(), rng)?,
-            ready,
+            envelope: Envelope::new(&key, preferred_aeads(), rng)?,
+            request,
         })
     }
 
@@ -212,9 +212,9 @@ impl PreparedExchange {
         request: InnerRequest,
         now: UnixMillis,
     ) -> Result<(Vec<u8>, PendingExchange), ExchangeError> {
-        let (inner, asked) = self.ready.ask(request, now)?;
+        let (inner, pending) = self.request.encode(request, now)?;
         let (sealed, opener) = self.envelope.seal(&inner)?;
-        Ok((sealed, PendingExchange { opener, asked }))
+        Ok((sealed, PendingExchange { opener, pending }))
     }
 }
 
@@ -225,13 +225,13 @@ impl PendingExchange {
     /// [`ExchangeError`]; a success without a valid receipt is an error too. The receipt of a refusal or a `GET`
     /// is ignored, because no inference took place.
     pub fn finish(self, sealed: &[u8], now: UnixMillis) -> Result<Answer, ExchangeError> {
-        self.asked.finish(&self.opener.open(sealed)?, now)
+        self.pending.finish(&self.opener.open(sealed)?, now)
     }
 }
 
 /// The gateway's own refusal, recognised by the code of an error object in OpenAI's format. It was sealed, so the enclave sent it;
 /// any other refusal is an endpoint's answer.
-fn declined(response: &InnerResponse) -> Option<ExchangeError> {
+fn parse_decline(response: &InnerResponse) -> Option<ExchangeError> {
     #[derive(serde::Deserialize)]
     struct Body {
         error: Detail,
@@ -265,7 +265,7 @@ const DECLINED: [&str; 9] = [
 ];
 
 /// The ciphers that are fast and free of timing leaks on this platform.
-const fn preference() -> &'static [Aead] {
+const fn preferred_aeads() -> &'static [Aead] {
     if cfg!(target_family = "wasm") {
         // WebAssembly has no AES instructions; in software AES is several times slower, and not compiled in.
         &[Aead::ChaCha20Poly1305]

@@ -115,12 +115,12 @@ pub fn root(leaves: impl IntoIterator<Item = Hash>) -> Hash {
     for leaf in leaves {
         tree.append(&leaf, |_, _| {});
     }
-    counted(tree.size(), &tree.root())
+    bind_count(tree.size(), &tree.root())
 }
 
 /// SHA-256("clearseal/1 items" ‖ 0x00 ‖ number of items, 8 bytes ‖ root of the tree, RFC 9162 §2.1.1): a path alone does not
 /// determine the number of leaves.
-fn counted(count: u64, tree: &Hash) -> Hash {
+fn bind_count(count: u64, tree: &Hash) -> Hash {
     Sha256::new()
         .chain_update(ROOT_LABEL)
         .chain_update(count.to_be_bytes())

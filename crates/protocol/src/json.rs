@@ -93,8 +93,9 @@ fn escaped_unit(json: &[u8], at: usize) -> Option<u16> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn read(json: &str) -> String {
         String::from(&*JsonText::read(json.as_bytes()).unwrap())

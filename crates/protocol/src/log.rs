@@ -83,8 +83,8 @@ pub fn verify(input: &LogInput<'_>, stopwatch: Option<Stopwatch>) -> LogReport {
     if let Some(stopwatch) = stopwatch {
         check_log = check_log.with_stopwatch(stopwatch);
     }
-    let mut seen = None;
-    let outcome = walk(input, &mut check_log, &mut seen);
+    let mut verified_head = None;
+    let outcome = run_checks(input, &mut check_log, &mut verified_head);
     if let Err(refusal) = &outcome {
         check_log.fail(refusal.row, refusal.code.code(), refusal.observed.clone());
     }
@@ -94,7 +94,7 @@ pub fn verify(input: &LogInput<'_>, stopwatch: Option<Stopwatch>) -> LogReport {
     };
     report::report(
         outcome.err().as_ref(),
-        seen.as_ref(),
+        verified_head.as_ref(),
         best,
         check_log.into_rows(),
     )
@@ -137,13 +137,13 @@ pub fn attest(
     (report, attested.map(|attested| Expectations::of(&attested)))
 }
 
-fn walk(
+fn run_checks(
     input: &LogInput<'_>,
     check_log: &mut CheckLog<LogCheck>,
-    seen: &mut Option<TreeHead>,
+    verified_head: &mut Option<TreeHead>,
 ) -> Result<(), LogRefusal> {
-    let head = read(input.head, input.expectations, check_log)?;
-    *seen = Some(head);
+    let head = check_head(input.head, input.expectations, check_log)?;
+    *verified_head = Some(head);
     let no_receipt = "No receipt was asked about";
     match &input.leaf {
         Some(Leaf::Receipt(logged)) => {
@@ -156,11 +156,11 @@ fn walk(
                     "the receipt has number 0, and leaf 0 holds the keys",
                 ));
             }
-            included(&data, number, logged.inclusion, &head, check_log)?;
-            later(logged.claims, &head, check_log)?;
+            check_inclusion(&data, number, logged.inclusion, &head, check_log)?;
+            check_time(logged.claims, &head, check_log)?;
         }
         Some(Leaf::Keys(keys)) => {
-            included(
+            check_inclusion(
                 &keys_hash(keys.manifest),
                 0,
                 keys.inclusion,
@@ -176,7 +176,7 @@ fn walk(
         }
     }
     match &input.earlier {
-        Some(earlier) => continued(earlier, &head, input.expectations, check_log),
+        Some(earlier) => check_consistency(earlier, &head, input.expectations, check_log),
         None => {
             check_log.skip(LogCheck::Earlier, "No earlier head was given");
             check_log.skip(LogCheck::Consistent, "No earlier head was given");
@@ -186,7 +186,7 @@ fn walk(
 }
 
 /// Rows 1 to 3.
-fn read(
+fn check_head(
     bytes: &[u8],
     expectations: &Expectations,
     check_log: &mut CheckLog<LogCheck>,
@@ -229,7 +229,7 @@ fn read(
 }
 
 /// Rows 4 and 5.
-fn included(
+fn check_inclusion(
     data: &Hash,
     number: u64,
     inclusion: &Inclusion,
@@ -262,7 +262,7 @@ fn included(
 }
 
 /// Row 6.
-fn later(
+fn check_time(
     claims: &ReceiptClaims,
     head: &TreeHead,
     check_log: &mut CheckLog<LogCheck>,
@@ -283,7 +283,7 @@ fn later(
 }
 
 /// Rows 7 and 8.
-fn continued(
+fn check_consistency(
     earlier: &EarlierHead<'_>,
     head: &TreeHead,
     expectations: &Expectations,

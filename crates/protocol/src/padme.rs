@@ -26,8 +26,9 @@ pub const fn padded_len(length: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::padded_len;
     use proptest::prelude::*;
+
+    use super::padded_len;
 
     #[test]
     fn small_lengths_by_hand() {

@@ -1,9 +1,10 @@
 //! The fields inside the seal that this protocol adds, written and read in one place.
 
-use crate::inner::{InnerRequest, field};
 use attestation::UnixMillis;
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64UrlUnpadded, Encoding};
+
+use crate::inner::{InnerRequest, field};
 
 /// When the request was made, IMF-fixdate (RFC 9110 §5.6.7).
 pub const DATE: &str = "date";

@@ -172,7 +172,6 @@ fn exact(encoded: &[u8]) -> Result<[u8; LENGTH], HpkeError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::*;
     use hpke::aead::ExportOnlyAead;
     use hpke::kdf::HkdfSha256;
     use hpke::kem::X25519HkdfSha256 as Theirs;
@@ -180,6 +179,8 @@ mod tests {
     use provider::x25519::LOW_ORDER;
     use rand_chacha::ChaCha20Rng;
     use rand_core::SeedableRng;
+
+    use super::*;
 
     #[test]
     fn it_makes_the_bytes_of_the_hpke_crate() {

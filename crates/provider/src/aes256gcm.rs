@@ -51,7 +51,7 @@ impl Aes256Gcm {
         aad: &[u8],
         payload: &mut [u8],
     ) -> Result<[u8; TAG], AeadError> {
-        fits(payload)?;
+        check_length(payload)?;
         match &self.0 {
             Implementation::Native(key) => Ok(key.seal(nonce, aad, payload)),
             Implementation::Portable(key) => key
@@ -72,7 +72,7 @@ impl Aes256Gcm {
         payload: &mut [u8],
         tag: &[u8; TAG],
     ) -> Result<(), AeadError> {
-        fits(payload)?;
+        check_length(payload)?;
         match &self.0 {
             Implementation::Native(key) => key
                 .open(nonce, aad, payload, tag)
@@ -85,7 +85,7 @@ impl Aes256Gcm {
     }
 }
 
-fn fits(payload: &[u8]) -> Result<(), AeadError> {
+fn check_length(payload: &[u8]) -> Result<(), AeadError> {
     match u64::try_from(payload.len()) {
         Ok(length) if length <= MAX_LENGTH => Ok(()),
         _ => Err(AeadError),

@@ -58,11 +58,12 @@ pub fn verify_portable(key: &VerifyingKey, message: &[u8], signature: &Signature
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::*;
     use p384::Scalar;
     use p384::ecdsa::SigningKey;
     use p384::ecdsa::signature::Signer;
     use p384::elliptic_curve::PrimeField;
+
+    use super::*;
 
     #[test]
     fn both_libraries_judge_alike() {

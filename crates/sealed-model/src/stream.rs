@@ -73,7 +73,7 @@ impl Stream {
 }
 
 /// The chunk's counter and flag; `None` beyond the last.
-fn place(header: &Header, index: u64) -> Option<(u32, Flag)> {
+fn chunk_position(header: &Header, index: u64) -> Option<(u32, Flag)> {
     let last = header.chunks() - 1;
     let flag = if index == last {
         Flag::Last
@@ -144,7 +144,7 @@ impl Sealer {
             expected,
             observed: chunk.len(),
         };
-        let Some((counter, flag)) = place(&self.header, self.next) else {
+        let Some((counter, flag)) = chunk_position(&self.header, self.next) else {
             return Err(wrong);
         };
         if chunk.len() != expected {
@@ -197,9 +197,10 @@ impl Opener {
         index: u64,
         chunk: &'a mut [u8],
     ) -> Result<&'a mut [u8], ContainerError> {
-        let (Some((counter, flag)), Some(length)) =
-            (place(&self.header, index), self.header.chunk_length(index))
-        else {
+        let (Some((counter, flag)), Some(length)) = (
+            chunk_position(&self.header, index),
+            self.header.chunk_length(index),
+        ) else {
             return Err(ContainerError::TrailingBytes);
         };
         if chunk.len() > length {
@@ -226,7 +227,7 @@ impl Opener {
             if self.header.chunk_length(other) != Some(text.len() + TAG) {
                 continue;
             }
-            let Some((counter, flag)) = place(&self.header, other) else {
+            let Some((counter, flag)) = chunk_position(&self.header, other) else {
                 continue;
             };
             if self

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+
 use super::second_reader::{self, Reader, tag};
 use super::*;
 use crate::{AttestationDocument, CheckLog, TrustAnchor};
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::SeedableRng;
-use std::collections::BTreeSet;
 
 /// The fields that a verifier uses.
 #[derive(Debug, PartialEq)]
@@ -270,7 +272,7 @@ const CN: &[u8] = &[0x55, 4, 3];
 fn a_name_is_shown_as_rfc_4514_writes_it() {
     let root = TrustAnchor::aws_nitro_g1();
     let root = Certificate::parse(root.der(), "root").unwrap();
-    let shown = Shown(root.subject()).to_string();
+    let shown = DisplayName(root.subject()).to_string();
     assert_eq!(shown, "CN=aws.nitro-enclaves,OU=AWS,O=Amazon,C=US");
     assert_eq!(root.common_name(), Some("aws.nitro-enclaves"));
     let text = |value: &str| attribute(CN, 0x0c, value.as_bytes());
@@ -286,7 +288,7 @@ fn a_name_is_shown_as_rfc_4514_writes_it() {
         (vec![attribute(CN, 0x1e, b"x")], "2.5.4.3=#1e0178"),
     ] {
         let name: Name = canonical(&name(&attributes)).unwrap();
-        assert_eq!(Shown(&name).to_string(), expected);
+        assert_eq!(DisplayName(&name).to_string(), expected);
         assert_eq!(name.to_string(), expected, "as x509-cert writes it");
     }
 }

@@ -1,17 +1,19 @@
 //! `trust-policy.json`: parsing and writing.
 
-use super::{MAX_POLICY, Policy, PolicyError, PolicyOrigin, Release};
-use crate::anchor::TrustAnchor;
-use crate::json_integer;
-use crate::manifest::{ModelPin, SecurityMode};
-use crate::time::UnixMillis;
+use std::collections::BTreeMap;
+use std::fmt;
+
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::fmt;
+
+use super::{MAX_POLICY, Policy, PolicyError, PolicyOrigin, Release};
+use crate::anchor::TrustAnchor;
+use crate::json_integer;
+use crate::manifest::{ModelPin, SecurityMode};
+use crate::time::UnixMillis;
 
 const FORMAT: &str = "clearseal-trust-policy/1";
 

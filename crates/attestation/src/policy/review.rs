@@ -1,8 +1,9 @@
 //! A trust policy in plain words: what it accepts at a moment, what it leaves open, and what its owner should check.
 
+use serde::Serialize;
+
 use super::{Policy, Release};
 use crate::time::UnixMillis;
-use serde::Serialize;
 
 /// A policy or release that ends within this time gets a warning.
 const SOON: u64 = 7 * 86_400_000;

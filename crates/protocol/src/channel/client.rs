@@ -62,7 +62,7 @@ pub fn begin(
     }
     .encode();
     let awaiting = AwaitingHello {
-        offered: Offered {
+        hello: SentHello {
             nonce: hello_nonce(&message),
             message: message.clone(),
             kems: options.kems.to_vec(),
@@ -73,7 +73,7 @@ pub fn begin(
     Ok((message, awaiting))
 }
 
-struct Offered {
+struct SentHello {
     message: Vec<u8>,
     nonce: [u8; 32],
     kems: Vec<Kem>,
@@ -82,7 +82,7 @@ struct Offered {
 
 /// Waits for the server hello.
 pub struct AwaitingHello {
-    offered: Offered,
+    hello: SentHello,
     known: Option<VerifiedAttestation>,
 }
 
@@ -101,8 +101,8 @@ impl AwaitingHello {
                     document: document.to_vec(),
                     manifest: manifest.to_vec(),
                     crls: Vec::new(),
-                    heard: Heard {
-                        offered: self.offered,
+                    offer: ServerOffer {
+                        hello: self.hello,
                         server_hello: message.to_vec(),
                         wants_evidence,
                     },
@@ -118,8 +118,8 @@ impl AwaitingHello {
                 key_list: key_list.to_vec(),
                 signature: *signature,
                 known: Box::new(known),
-                heard: Heard {
-                    offered: self.offered,
+                offer: ServerOffer {
+                    hello: self.hello,
                     server_hello: message.to_vec(),
                     wants_evidence,
                 },
@@ -129,8 +129,8 @@ impl AwaitingHello {
     }
 }
 
-struct Heard {
-    offered: Offered,
+struct ServerOffer {
+    hello: SentHello,
     server_hello: Vec<u8>,
     wants_evidence: bool,
 }
@@ -148,7 +148,7 @@ pub struct DocumentedOffer {
     document: Vec<u8>,
     manifest: Vec<u8>,
     crls: Vec<u8>,
-    heard: Heard,
+    offer: ServerOffer,
 }
 
 impl DocumentedOffer {
@@ -174,7 +174,7 @@ impl DocumentedOffer {
         memory: &mut SignatureMemory,
     ) -> (AttestationReport, AppraisedOffer) {
         let freshness = Freshness::Live {
-            nonce: &self.heard.offered.nonce,
+            nonce: &self.offer.hello.nonce,
             now,
         };
         let (report, conclusion) = Appraisal::of(&self.document)
@@ -186,7 +186,7 @@ impl DocumentedOffer {
             report,
             AppraisedOffer {
                 conclusion,
-                heard: self.heard,
+                offer: self.offer,
                 now,
             },
         )
@@ -197,7 +197,7 @@ impl DocumentedOffer {
 #[must_use = "call a method to get the attested server"]
 pub struct AppraisedOffer {
     conclusion: Conclusion,
-    heard: Heard,
+    offer: ServerOffer,
     now: UnixMillis,
 }
 
@@ -209,12 +209,12 @@ impl AppraisedOffer {
     pub fn verified(self) -> Result<Option<Attested>, ChannelError> {
         let Self {
             conclusion,
-            heard,
+            offer,
             now,
         } = self;
         let enclave = conclusion.verified();
         enclave
-            .map(|enclave| heard.attested(&enclave.sealing_keys(), enclave, now))
+            .map(|enclave| offer.attested(&enclave.sealing_keys(), enclave, now))
             .transpose()
     }
 
@@ -225,12 +225,12 @@ impl AppraisedOffer {
     pub fn including_simulated(self) -> Result<Option<Attested>, ChannelError> {
         let Self {
             conclusion,
-            heard,
+            offer,
             now,
         } = self;
         let enclave = conclusion.including_simulated();
         enclave
-            .map(|enclave| heard.attested(&enclave.sealing_keys(), enclave, now))
+            .map(|enclave| offer.attested(&enclave.sealing_keys(), enclave, now))
             .transpose()
     }
 }
@@ -240,7 +240,7 @@ pub struct EndorsedOffer {
     key_list: Vec<u8>,
     signature: [u8; 64],
     known: Box<VerifiedAttestation>,
-    heard: Heard,
+    offer: ServerOffer,
 }
 
 impl EndorsedOffer {
@@ -253,14 +253,14 @@ impl EndorsedOffer {
             key_list,
             signature,
             known,
-            heard,
+            offer,
         } = self;
-        let keys = known.endorsed_keys(&heard.offered.nonce, &key_list, &signature, now)?;
-        heard.attested(&keys, *known, now)
+        let keys = known.endorsed_keys(&offer.hello.nonce, &key_list, &signature, now)?;
+        offer.attested(&keys, *known, now)
     }
 }
 
-impl Heard {
+impl ServerOffer {
     /// The mechanism is the client's first among the attested keys, and the cipher is the attested one. No other statement of the
     /// server has influence, so an attacker on the path cannot choose a weaker suite.
     fn attested(
@@ -270,18 +270,18 @@ impl Heard {
         now: UnixMillis,
     ) -> Result<Attested, ChannelError> {
         let key = self
-            .offered
+            .hello
             .kems
             .iter()
             .find_map(|kem| keys.iter().find(|key| key.config().kem == *kem))
             .ok_or(ChannelError::NoSuite)?
             .clone();
         let aead = match key.config().symmetric.as_slice() {
-            [(_, aead)] if self.offered.aeads.contains(aead) => *aead,
+            [(_, aead)] if self.hello.aeads.contains(aead) => *aead,
             _ => return Err(ChannelError::NoSuite),
         };
         Ok(Attested {
-            heard: self,
+            offer: self,
             enclave,
             key,
             aead,
@@ -292,7 +292,7 @@ impl Heard {
 
 /// A server whose fresh key was attested.
 pub struct Attested {
-    heard: Heard,
+    offer: ServerOffer,
     enclave: VerifiedAttestation,
     key: SealingKey,
     aead: Aead,
@@ -312,7 +312,7 @@ impl Attested {
 
     /// Whether the server serves attested clients only.
     pub fn wants_evidence(&self) -> bool {
-        self.heard.wants_evidence
+        self.offer.wants_evidence
     }
 
     /// Encapsulates to the attested key; returns the client key and the session. Frames may follow immediately.
@@ -342,19 +342,19 @@ impl Attested {
         now: MonotonicMillis,
         rng: &mut impl CryptoRng,
     ) -> Result<Encapsulated, ChannelError> {
-        let Heard {
-            offered,
+        let ServerOffer {
+            hello,
             server_hello,
             ..
-        } = self.heard;
+        } = self.offer;
         let config = self.key.config();
-        let info = info(&offered.message, &server_hello);
+        let info = info(&hello.message, &server_hello);
         let (enc, exporter) = agreement::encapsulate(config.kem, &config.public_key, &info, rng)?;
         // Expiry on the monotonic clock: the rest of the attestation's validity, by the enclave's own time.
         let at_enclave = self.enclave.clock_offset().to_enclave(self.now);
         let left = self.enclave.valid_until().0.saturating_sub(at_enclave.0);
         Ok(Encapsulated {
-            client_hello: offered.message,
+            client_hello: hello.message,
             server_hello,
             enc,
             exporter,
@@ -383,6 +383,6 @@ impl Encapsulated {
 }
 
 /// Compares in constant time: the confirmation is secret until it matches.
-pub(super) fn confirms(schedule: &Schedule, confirmation: &[u8]) -> bool {
+pub(super) fn confirmation_matches(schedule: &Schedule, confirmation: &[u8]) -> bool {
     schedule.confirmation.as_slice().ct_eq(confirmation).into()
 }

@@ -121,7 +121,7 @@ impl AppraisedClient {
             nonce,
             session,
         } = self;
-        signed(conclusion.verified(), &nonce, &signature).map(|client| (session, client))
+        check_signature(conclusion.verified(), &nonce, &signature).map(|client| (session, client))
     }
 
     /// Session and client, if the verdict is `verified` or `simulated`: for development.
@@ -135,11 +135,12 @@ impl AppraisedClient {
             nonce,
             session,
         } = self;
-        signed(conclusion.including_simulated(), &nonce, &signature).map(|client| (session, client))
+        check_signature(conclusion.including_simulated(), &nonce, &signature)
+            .map(|client| (session, client))
     }
 }
 
-fn signed(
+fn check_signature(
     client: Option<VerifiedAttestation>,
     nonce: &[u8; 32],
     signature: &[u8; 64],

@@ -5,7 +5,7 @@ use rand_core::CryptoRng;
 
 use super::ChannelError;
 use super::agreement::FreshKey;
-use super::client::confirms;
+use super::client::confirmation_matches;
 use super::mutual::PendingClient;
 use super::schedule::{Schedule, client_nonce, hello_nonce, info, transcript};
 use super::session::{MonotonicMillis, Receiver, Sender, Session};
@@ -33,7 +33,7 @@ impl ReceivedHello {
         Ok(Self {
             message: message.to_vec(),
             kem,
-            aead: agree(&hello.aeads, aeads).ok_or(ChannelError::NoSuite)?,
+            aead: choose_aead(&hello.aeads, aeads).ok_or(ChannelError::NoSuite)?,
             known: hello.known,
             has_evidence: hello.has_evidence,
         })
@@ -66,7 +66,7 @@ impl ReceivedHello {
 }
 
 /// AES-256-GCM if both prefer it; otherwise ChaCha20-Poly1305, which is fast on every processor; otherwise a common one.
-fn agree(client: &[Aead], server: &[Aead]) -> Option<Aead> {
+fn choose_aead(client: &[Aead], server: &[Aead]) -> Option<Aead> {
     let common = |aead: &Aead| client.contains(aead) && server.contains(aead);
     let both_first = client.first().filter(|first| server.first() == Some(first));
     both_first
@@ -192,7 +192,7 @@ impl AwaitingKey {
             .receive(key.enc, &info(&self.client_hello, &self.server_hello))?;
         let id = transcript(&self.client_hello, &self.server_hello, body);
         let schedule = Schedule::derive(exporter.as_ref(), self.aead, &id)?;
-        if !confirms(&schedule, confirmation) {
+        if !confirmation_matches(&schedule, confirmation) {
             return Err(ChannelError::Forged);
         }
         let session = Session {

@@ -1,17 +1,31 @@
 //! A request to several verified enclaves, one of which answers.
 
-use attestation::{UnixMillis, VerifiedAttestation};
+use attestation::{SealingKey, UnixMillis, VerifiedAttestation};
 use rand_core::CryptoRng;
 
-use super::pending::{PendingResponse, Ready};
-use super::{Answer, ExchangeError, preference};
+use super::pending::{PendingResponse, PreparedRequest};
+use super::{Answer, ExchangeError, preferred_aeads};
 use crate::candidates::{self, Candidate, Name};
 use crate::inner::{InnerError, InnerRequest};
 use crate::ohttp::ResponseOpener;
 
 /// A request in progress to several enclaves: the only object that can open its answer. Holds salts and keys: no
 /// `Debug`, no `Clone`.
-pub struct PendingCandidates(Vec<(Name, ResponseOpener, PendingResponse)>);
+pub struct PendingCandidates(Vec<PendingCandidate>);
+
+struct PendingCandidate {
+    name: Name,
+    opener: ResponseOpener,
+    response: PendingResponse,
+}
+
+/// A request that was encoded for one candidate, and not sealed yet.
+struct EncodedRequest {
+    name: Name,
+    key: SealingKey,
+    inner: Vec<u8>,
+    response: PendingResponse,
+}
 
 /// Name of an enclave among candidates: the first bytes of SHA-256 of its manifest.
 pub fn candidate_name(attestation: &VerifiedAttestation) -> Name {
@@ -32,41 +46,46 @@ pub fn begin_with_candidates(
     now: UnixMillis,
     rng: &mut impl CryptoRng,
 ) -> Result<(Vec<u8>, PendingCandidates), ExchangeError> {
-    let mut asked = Vec::with_capacity(attestations.len());
+    let mut requests = Vec::with_capacity(attestations.len());
     for attestation in attestations {
         let key = attestation.sealing_keys().into_iter().next();
         let key = key.ok_or(ExchangeError::NoKey)?;
-        let ready = Ready::new(attestation, rng)?;
-        let (inner, one) = ready.ask(request.clone(), now)?;
-        asked.push((candidate_name(attestation), key, inner, one));
+        let (inner, response) =
+            PreparedRequest::new(attestation, rng)?.encode(request.clone(), now)?;
+        requests.push(EncodedRequest {
+            name: candidate_name(attestation),
+            key,
+            inner,
+            response,
+        });
     }
-    let names: Vec<Name> = asked.iter().map(|(name, ..)| *name).collect();
-    if (1..names.len()).any(|place| names[..place].contains(&names[place])) {
+    let names: Vec<Name> = requests.iter().map(|request| request.name).collect();
+    if (1..names.len()).any(|index| names[..index].contains(&names[index])) {
         return Err(crate::ohttp::SealError::Malformed.into());
     }
-    let head = head(
-        &asked
-            .iter()
-            .map(|(_, _, inner, _)| &inner[..])
-            .collect::<Vec<_>>(),
-    )?;
-    let candidates = asked.iter().map(|(name, key, inner, _)| Candidate {
-        name: *name,
-        key,
-        head: &inner[..head],
+    let inners: Vec<_> = requests.iter().map(|request| &request.inner[..]).collect();
+    let head = head_length(&inners)?;
+    let candidates: Vec<_> = requests
+        .iter()
+        .map(|request| Candidate {
+            name: request.name,
+            key: &request.key,
+            head: &request.inner[..head],
+        })
+        .collect();
+    let rest = inners.first().map_or(&[][..], |inner| &inner[head..]);
+    let (sealed, openers) = candidates::seal(&candidates, preferred_aeads(), rest, rng)?;
+    let pending = requests.into_iter().zip(openers);
+    let pending = pending.map(|(request, opener)| PendingCandidate {
+        name: request.name,
+        opener,
+        response: request.response,
     });
-    let rest = asked
-        .first()
-        .map_or(&[][..], |(_, _, inner, _)| &inner[head..]);
-    let (sealed, openers) =
-        candidates::seal(&candidates.collect::<Vec<_>>(), preference(), rest, rng)?;
-    let pending = asked.into_iter().zip(openers);
-    let pending = pending.map(|((name, _, _, asked), opener)| (name, opener, asked));
     Ok((sealed, PendingCandidates(pending.collect())))
 }
 
 /// Offset from which all inner requests are equal: they differ in the terms, which have the same length in all of them.
-fn head(inners: &[&[u8]]) -> Result<usize, InnerError> {
+fn head_length(inners: &[&[u8]]) -> Result<usize, InnerError> {
     let Some((first, others)) = inners.split_first() else {
         return Ok(0);
     };
@@ -91,10 +110,13 @@ impl PendingCandidates {
     pub fn finish(self, answer: &[u8], now: UnixMillis) -> Result<(usize, Answer), ExchangeError> {
         let (from, sealed) = candidates::split_answer(answer)?;
         let mut pending = self.0.into_iter().enumerate();
-        let (number, (_, opener, asked)) = pending
-            .find(|(_, (name, ..))| name == from)
+        let (number, candidate) = pending
+            .find(|(_, candidate)| candidate.name == *from)
             .ok_or(ExchangeError::NotCandidate)?;
-        Ok((number, asked.finish(&opener.open(sealed)?, now)?))
+        let PendingCandidate {
+            opener, response, ..
+        } = candidate;
+        Ok((number, response.finish(&opener.open(sealed)?, now)?))
     }
 }
 
@@ -102,16 +124,16 @@ impl PendingCandidates {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::head;
+    use super::head_length;
 
     #[test]
     fn the_rest_begins_behind_the_last_difference() {
-        assert_eq!(head(&[]).unwrap(), 0);
-        assert_eq!(head(&[b"alone"]).unwrap(), 0);
-        assert_eq!(head(&[b"abcd", b"abcd"]).unwrap(), 0);
-        assert_eq!(head(&[b"abcd", b"xbcd"]).unwrap(), 1);
-        assert_eq!(head(&[b"abcd", b"xbcd", b"abXd"]).unwrap(), 3);
-        assert_eq!(head(&[b"abcd", b"abcX"]).unwrap(), 4);
-        assert!(head(&[b"abcd", b"abc"]).is_err());
+        assert_eq!(head_length(&[]).unwrap(), 0);
+        assert_eq!(head_length(&[b"alone"]).unwrap(), 0);
+        assert_eq!(head_length(&[b"abcd", b"abcd"]).unwrap(), 0);
+        assert_eq!(head_length(&[b"abcd", b"xbcd"]).unwrap(), 1);
+        assert_eq!(head_length(&[b"abcd", b"xbcd", b"abXd"]).unwrap(), 3);
+        assert_eq!(head_length(&[b"abcd", b"abcX"]).unwrap(), 4);
+        assert!(head_length(&[b"abcd", b"abc"]).is_err());
     }
 }

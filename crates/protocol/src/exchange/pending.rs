@@ -4,14 +4,14 @@ use attestation::{ClockOffset, UnixMillis, VerifiedAttestation};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use rand_core::CryptoRng;
 
-use super::{Answer, AnswerReceipt, CLOCK_SKEW_SECONDS, ExchangeError, declined};
+use super::{Answer, AnswerReceipt, CLOCK_SKEW_SECONDS, ExchangeError, parse_decline};
 use crate::commitment;
 use crate::inner::{InnerRequest, InnerResponse, unpadded_len};
 use crate::receipt::{self, Expectations, MAX_RECEIPT, Window};
 use crate::terms::{self, Terms};
 
 /// Nonce, salt and expectations of a request whose content is not known yet.
-pub(super) struct Ready {
+pub(super) struct PreparedRequest {
     expectations: Expectations,
     nonce: Vec<u8>,
     salt: [u8; terms::SALT_LEN],
@@ -26,11 +26,11 @@ pub struct PendingResponse {
     terms: Terms,
     clock: ClockOffset,
     /// Whether a success requires a receipt.
-    receipted: bool,
+    requires_receipt: bool,
     inner: Vec<u8>,
 }
 
-impl Ready {
+impl PreparedRequest {
     pub(super) fn new(
         attestation: &VerifiedAttestation,
         rng: &mut impl CryptoRng,
@@ -52,7 +52,7 @@ impl Ready {
         })
     }
 
-    pub(super) fn ask(
+    pub(super) fn encode(
         self,
         mut request: InnerRequest,
         now: UnixMillis,
@@ -70,20 +70,20 @@ impl Ready {
         };
         terms.write(&mut request)?;
         // A read-only request is not an inference.
-        let receipted = !matches!(request.method.as_str(), "GET" | "HEAD");
+        let requires_receipt = !matches!(request.method.as_str(), "GET" | "HEAD");
         let padded = request.encode_padded()?;
         let mut expectations = self.expectations;
         let inner = padded[..unpadded_len(&padded)?].to_vec();
         expectations.request_hash = Some(commitment::request_hash(&inner));
         expectations.nonce = Some(terms.nonce.clone());
-        let asked = PendingResponse {
+        let pending = PendingResponse {
             expectations,
             terms,
             clock,
-            receipted,
+            requires_receipt,
             inner,
         };
-        Ok((padded, asked))
+        Ok((padded, pending))
     }
 }
 
@@ -99,7 +99,7 @@ impl PendingResponse {
         now: UnixMillis,
         rng: &mut impl CryptoRng,
     ) -> Result<(Vec<u8>, Self), ExchangeError> {
-        Ready::new(attestation, rng)?.ask(request, now)
+        PreparedRequest::new(attestation, rng)?.encode(request, now)
     }
 
     /// Reads the answer, which its carrier has authenticated, and verifies its receipt: of this request, this answer, this
@@ -112,17 +112,17 @@ impl PendingResponse {
             mut expectations,
             terms,
             clock,
-            receipted,
+            requires_receipt,
             inner,
         } = self;
         let now = clock.to_enclave(now);
         let response = InnerResponse::decode(response)?;
         if response.status >= 400
-            && let Some(declined) = declined(&response)
+            && let Some(declined) = parse_decline(&response)
         {
             return Err(declined);
         }
-        if response.status >= 300 || !receipted {
+        if response.status >= 300 || !requires_receipt {
             return Ok(Answer {
                 response,
                 receipt: None,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::row::{TokenIds, strip_bom};
-use super::{Input, TokenUsage, counted, input_hash, item_salt, leaf, stated_root, vector_hash};
+use super::{Input, TokenUsage, bind_count, input_hash, item_salt, leaf, stated_root, vector_hash};
 use crate::bundle::{AuditBundle, BundleReport, Commitments};
 use crate::commitment;
 use crate::inner::InnerRequest;
@@ -137,7 +137,7 @@ impl Evidence {
     /// # Errors
     /// [`ItemsError::Malformed`].
     pub fn from_json(json: &str) -> Result<Self, ItemsError> {
-        let json: EvidenceJson = read(json)?;
+        let json: EvidenceJson = parse_line(json)?;
         if json.format != EVIDENCE_FORMAT {
             return Err(ItemsError::Malformed);
         }
@@ -192,7 +192,7 @@ impl Evidence {
             proof.read,
         );
         let tree = root_of(&leaf, proof.index, self.count, &proof.path)?;
-        let root = counted(self.count, &tree);
+        let root = bind_count(self.count, &tree);
         let commitments = Commitments {
             request: None,
             response: Some(commitment::with_items(&self.content_hash, &root)),
@@ -236,7 +236,7 @@ impl VectorProof {
     /// # Errors
     /// [`ItemsError::Malformed`].
     pub fn from_json(json: &str) -> Result<Self, ItemsError> {
-        let json: ProofJson = read(json)?;
+        let json: ProofJson = parse_line(json)?;
         if json.format != PROOF_FORMAT || json.path.len() > MAX_PATH {
             return Err(ItemsError::Malformed);
         }
@@ -285,15 +285,15 @@ pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), Items
     let stated = stated_root(&content.response).ok_or(ItemsError::Absent)?;
     let request = InnerRequest::decode(&content.request).map_err(|_| ItemsError::Absent)?;
     let salt = Terms::read(&request).map_err(|_| ItemsError::Absent)?.salt;
-    let asked = asked(&request.content).ok_or(ItemsError::Absent)?;
-    let given = given(&content.response).ok_or(ItemsError::Absent)?;
-    let inputs = asked.input.each();
-    if inputs.len() != given.len() {
+    let request_inputs = parse_inputs(&request.content).ok_or(ItemsError::Absent)?;
+    let items_given = parse_answer_items(&content.response).ok_or(ItemsError::Absent)?;
+    let inputs = request_inputs.input.items();
+    if inputs.len() != items_given.len() {
         return Err(ItemsError::Root);
     }
     let (mut tree, mut nodes) = (Frontier::new(), Stored::default());
     let mut items = Vec::with_capacity(inputs.len());
-    for (index, (input, (vector, read))) in (0..).zip(inputs.into_iter().zip(given)) {
+    for (index, (input, (vector, read))) in (0..).zip(inputs.into_iter().zip(items_given)) {
         let salt = item_salt(&salt, index);
         let data = leaf(
             index,
@@ -306,7 +306,7 @@ pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), Items
         });
         items.push((salt, read));
     }
-    if counted(tree.size(), &tree.root()) != stated {
+    if bind_count(tree.size(), &tree.root()) != stated {
         return Err(ItemsError::Root);
     }
     let evidence = Evidence {
@@ -368,13 +368,13 @@ struct ProofJson {
 }
 
 /// The request as the enclave reads it.
-fn asked(content: &[u8]) -> Option<Asked> {
+fn parse_inputs(content: &[u8]) -> Option<RequestInputs> {
     serde_json::from_str(&JsonText::read(content).ok()?).ok()
 }
 
 /// The part of a request that holds the inputs.
 #[derive(Deserialize)]
-struct Asked {
+struct RequestInputs {
     input: Inputs,
 }
 
@@ -388,7 +388,7 @@ enum Inputs {
 }
 
 impl Inputs {
-    fn each(&self) -> Vec<Input<'_>> {
+    fn items(&self) -> Vec<Input<'_>> {
         match self {
             Self::Text(text) => vec![Input::Text(text)],
             Self::Texts(texts) => texts.iter().map(|text| Input::Text(text)).collect(),
@@ -399,10 +399,10 @@ impl Inputs {
 }
 
 /// The items of an answer, JSON or tensors.
-fn given(content: &[u8]) -> Option<Vec<(Vec<f32>, TokenUsage)>> {
+fn parse_answer_items(content: &[u8]) -> Option<Vec<(Vec<f32>, TokenUsage)>> {
     let Ok(vectors) = Vectors::decode(content) else {
-        let given: Given = serde_json::from_slice(content).ok()?;
-        let items = given.data.into_iter();
+        let items_given: AnswerItems = serde_json::from_slice(content).ok()?;
+        let items = items_given.data.into_iter();
         return items
             .map(|item| Some((item.embedding.floats()?, item.clearseal.into())))
             .collect();
@@ -415,7 +415,7 @@ fn given(content: &[u8]) -> Option<Vec<(Vec<f32>, TokenUsage)>> {
 
 /// The part of an answer in JSON that holds the items.
 #[derive(Deserialize)]
-struct Given {
+struct AnswerItems {
     data: Vec<Item>,
 }
 
@@ -458,7 +458,7 @@ impl Vector {
     }
 }
 
-fn read<T: for<'de> Deserialize<'de>>(json: &str) -> Result<T, ItemsError> {
+fn parse_line<T: for<'de> Deserialize<'de>>(json: &str) -> Result<T, ItemsError> {
     if json.len() > MAX_LINE {
         return Err(ItemsError::Malformed);
     }

@@ -1,7 +1,8 @@
 //! Why a log is refused.
 
-use super::report::LogCheck;
 use merkle::verify::ProofError;
+
+use super::report::LogCheck;
 
 /// Stable codes of refusal. Variants may be added; a code never changes meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, error_codes::Coded)]

@@ -1,29 +1,11 @@
 //! Tests of private functions: the published example, whose keys are given.
 
 use attestation::{Aead, Kem};
+use fixtures::random::Script;
 use rand_chacha::ChaCha20Rng;
-use rand_core::{Infallible, SeedableRng, TryCryptoRng, TryRng};
+use rand_core::SeedableRng;
 
 use super::*;
-
-/// Returns given bytes, then panics: a test that needs more randomness than the example would not be the example.
-struct Script(Vec<u8>);
-
-impl TryRng for Script {
-    type Error = Infallible;
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        unreachable!("bytes only")
-    }
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        unreachable!("bytes only")
-    }
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
-        bytes.fill_with(|| self.0.pop().expect("the script is long enough"));
-        Ok(())
-    }
-}
-
-impl TryCryptoRng for Script {}
 
 fn hex(text: &str) -> Vec<u8> {
     base16ct::lower::decode_vec(text).unwrap()
@@ -57,7 +39,7 @@ fn rfc_9458_appendix_a() {
     assert_eq!(opened.enc, sealed[7..39]);
     let secret = sealer.secret.clone();
 
-    let mut nonce = Script(sealed_response[..16].iter().rev().copied().collect());
+    let mut nonce = Script::new(&sealed_response[..16]);
     assert_eq!(sealer.seal(&response, &mut nonce).unwrap(), sealed_response);
 
     let opener = ResponseOpener {

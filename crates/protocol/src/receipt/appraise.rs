@@ -1,13 +1,14 @@
 //! Layer 4: is the receipt about this request, this enclave, this model?
 
+use attestation::CheckLog;
+use base16ct::lower::encode_string as hex;
+
 use super::claims::{Platform, ReceiptClaims};
 use super::compare::Comparison;
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::{Expectations, KeyOrigin};
 use super::rows::ReceiptCheck;
 use super::validate::ValidReceipt;
-use attestation::CheckLog;
-use base16ct::lower::encode_string as hex;
 
 impl ValidReceipt {
     /// The receipt's claims.

@@ -1,11 +1,12 @@
 //! Compares a receipt's claims with the expectations.
 
+use attestation::CheckLog;
+use base16ct::lower::encode_string as hex;
+
 use super::claims::{Measurements, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::Expectations;
 use super::rows::ReceiptCheck;
-use attestation::CheckLog;
-use base16ct::lower::encode_string as hex;
 
 /// Marks rows of the last layer: equal, different, or without an expectation.
 pub(super) struct Comparison<'l> {

@@ -1,7 +1,8 @@
 //! Why a receipt is refused: the profile's layers and codes.
 
-use super::rows::ReceiptCheck;
 use std::fmt;
+
+use super::rows::ReceiptCheck;
 
 /// The profile's four layers of verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,12 +1,13 @@
 //! Layer 3: can the claims be true?
 
+use attestation::{CheckLog, HashScheme, SecurityMode};
+use base16ct::lower::encode_string as hex;
+
 use super::authenticate::AuthenticReceipt;
 use super::claims::{Measurements, Platform, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::parse::{REGISTERS, RawClaims};
 use super::rows::ReceiptCheck;
-use attestation::{CheckLog, HashScheme, SecurityMode};
-use base16ct::lower::encode_string as hex;
 
 /// Largest integer that JSON carries exactly (RFC 8259 §6): a report must never show a number other than the signed one.
 const LARGEST_EXACT: u64 = (1 << 53) - 1;

@@ -20,7 +20,7 @@ pub fn verify(
         log = log.with_stopwatch(stopwatch);
     }
     let mut seen = None;
-    let outcome = walk(receipt, expectations, &mut log, &mut seen);
+    let outcome = run_layers(receipt, expectations, &mut log, &mut seen);
     if let Err(refusal) = &outcome {
         log.fail(refusal.row, refusal.code.code(), refusal.observed.clone());
     }
@@ -35,7 +35,7 @@ pub fn verify(
     (report, outcome.ok().filter(|_| passed))
 }
 
-fn walk(
+fn run_layers(
     receipt: &[u8],
     expectations: &Expectations,
     log: &mut CheckLog<ReceiptCheck>,

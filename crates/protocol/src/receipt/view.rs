@@ -1,6 +1,5 @@
 //! The report of a receipt: the same in the browser, in the terminal and in JSON.
 
-use super::rows::ReceiptCheck;
 use attestation::{Row, RowState, UnixMillis, Verdict};
 use base16ct::lower::encode_string as hex;
 use serde::Serialize;
@@ -8,6 +7,7 @@ use serde::Serialize;
 use super::claims::{Measurements, PROFILE, ReceiptClaims};
 use super::error::{ReceiptCode, ReceiptRefusal};
 use super::expectations::{Expectations, KeyOrigin};
+use super::rows::ReceiptCheck;
 
 /// Verification of one receipt.
 #[derive(Clone, Debug, PartialEq, Serialize)]
