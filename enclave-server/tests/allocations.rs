@@ -5,39 +5,13 @@
     clippy::print_stdout,
     reason = "a test fails by panicking"
 )]
-#![allow(unsafe_code, reason = "an allocator is unsafe to implement")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::{Activation, Encoder, FusedEncoder, Pooling, Precision, Shape};
 use engine::{Weight, Weights};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is passed to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller upholds the contract, which is the same.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract, which is the same.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
+use fixtures::allocator::{Counting, Watch};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -100,13 +74,13 @@ fn watch(encoder: &FusedEncoder) {
     };
     batches.iter().for_each(|batch| encode(batch));
     let faults = page_faults();
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let watch = Watch::start();
     // Ends before the minute after which the test harness allocates to report a slow test.
     let rounds = if cfg!(debug_assertions) { 5 } else { 25 };
     for _ in 0..rounds {
         batches.iter().for_each(|batch| encode(batch));
     }
-    let allocated = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let allocated = watch.count();
     let faulted = page_faults() - faults;
     println!(
         "{allocated} allocations, {faulted} page faults in {} calls",

@@ -5,66 +5,19 @@
     clippy::print_stdout,
     reason = "a test fails by panicking"
 )]
-#![allow(unsafe_code, reason = "an allocator is unsafe to implement")]
 
-#[path = "service/common.rs"]
 mod common;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{LIMITS, MODEL, Options, Rig};
 use enclave_server::api::Limits;
+use fixtures::allocator::{Counting, Watch};
+use fixtures::enclave::embeddings_of;
 use getrandom::SysRng;
 use protocol::exchange;
-use protocol::inner::InnerRequest;
 use rand_core::UnwrapErr;
-
-/// Counts the bytes that are allocated, and their peak.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-fn count(added: usize) {
-    let held = HELD.fetch_add(added, Ordering::Relaxed) + added;
-    PEAK.fetch_max(held, Ordering::Relaxed);
-}
-
-// SAFETY: every call is passed to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller upholds the contract, which is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract, which is the same.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size);
-        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller upholds the contract, which is the same.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-fn bomb(input: &str) -> InnerRequest {
-    InnerRequest {
-        method: "POST".to_owned(),
-        path: "/v1/embeddings".to_owned(),
-        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-        content: format!(r#"{{"model":"{MODEL}","input":{input},"tokenizer":"{MODEL}"}}"#)
-            .into_bytes(),
-    }
-}
 
 // The only test of this program, so that no other one allocates meanwhile.
 #[tokio::test]
@@ -108,7 +61,9 @@ async fn a_bomb_costs_a_small_multiple_of_itself() {
             format!("\"{}\"", "\\ud83d".repeat(600_000)),
         ),
     ] {
-        let request = bomb(&input);
+        let request = embeddings_of(format!(
+            r#"{{"model":"{MODEL}","input":{input},"tokenizer":"{MODEL}"}}"#
+        ));
         let length = request.content.len();
         drop(input);
         let (sealed, pending) = exchange::begin(
@@ -118,10 +73,9 @@ async fn a_bomb_costs_a_small_multiple_of_itself() {
             &mut UnwrapErr(SysRng),
         )
         .unwrap();
-        let before = HELD.load(Ordering::Relaxed);
-        PEAK.store(before, Ordering::Relaxed);
+        let watch = Watch::start();
         let (status, answer) = rig.post(sealed).await;
-        let peak = PEAK.load(Ordering::Relaxed) - before;
+        let peak = watch.peak();
         assert_eq!(status.as_u16(), 200, "{name}");
         let answer = pending
             .finish(&answer, rig.now())

@@ -6,16 +6,14 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "service/common.rs"]
-mod common;
 mod process;
 
 use std::time::Duration;
 
+use fixtures::system_time;
 use getrandom::SysRng;
-use process::{Client, Server, now};
+use process::{Client, Server};
 use protocol::exchange;
-use protocol::inner::InnerRequest;
 use rand_core::UnwrapErr;
 use serde_json::json;
 
@@ -41,13 +39,8 @@ fn token_bombs_use_little_memory_and_other_clients_are_answered() {
         );
         let sealed: Vec<_> = (0..32)
             .map(|_| {
-                let request = InnerRequest {
-                    method: "POST".to_owned(),
-                    path: "/v1/embeddings".to_owned(),
-                    headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-                    content: content.clone().into_bytes(),
-                };
-                exchange::begin(&attested, request, now(), &mut UnwrapErr(SysRng))
+                let request = fixtures::enclave::embeddings_of(content.as_str());
+                exchange::begin(&attested, request, system_time(), &mut UnwrapErr(SysRng))
                     .unwrap()
                     .0
             })
@@ -61,11 +54,11 @@ fn token_bombs_use_little_memory_and_other_clients_are_answered() {
                 });
             }
             // Meanwhile another client embeds a short text.
-            let request = common::embeddings(&json!({"model": MODEL, "input": "hello"}));
+            let request = fixtures::enclave::embeddings(&json!({"model": MODEL, "input": "hello"}));
             let (sealed, pending) =
-                exchange::begin(&attested, request, now(), &mut UnwrapErr(SysRng)).unwrap();
+                exchange::begin(&attested, request, system_time(), &mut UnwrapErr(SysRng)).unwrap();
             let answer = Client::connect(&server).send("POST", "/v1/gateway", &sealed);
-            let answer = pending.finish(&answer, now()).unwrap();
+            let answer = pending.finish(&answer, system_time()).unwrap();
             assert_eq!(answer.response.status, 200);
         });
         let peak = server.memory("VmHWM:");

@@ -6,7 +6,6 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "service/common.rs"]
 mod common;
 
 use std::io::Write;

@@ -3,41 +3,27 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use enclave_server::parent::{Parent, ParentAddress, ParentError, Request, Timeouts};
+use fixtures::http;
 
 const PATIENCE: Timeouts = Timeouts {
     stall: Duration::from_millis(150),
     least_rate: 64 * 1024,
 };
 
-/// A parent that reads the head of one request, then calls `answer`.
-fn parent(answer: impl Fn(TcpStream) + Send + 'static) -> Parent {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = ParentAddress::Tcp(listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n")
-                && stream.read(&mut byte).is_ok_and(|count| count == 1)
-            {
-                head.push(byte[0]);
-            }
-            answer(stream);
-        }
-    });
-    Parent::new(address, PATIENCE)
+/// A parent that reads one request, then calls `answer`.
+fn parent(answer: impl Fn(&http::Request, TcpStream) + Send + 'static) -> Parent {
+    Parent::new(ParentAddress::Tcp(http::serve(answer)), PATIENCE)
 }
 
 /// A parent that sends `text`, and keeps the connection open for longer than any timeout.
 fn parent_sending(text: impl Into<Vec<u8>>) -> Parent {
     let text = text.into();
-    parent(move |mut stream| {
+    parent(move |_, mut stream| {
         stream.write_all(&text).ok();
         std::thread::sleep(Duration::from_secs(2));
     })
@@ -83,10 +69,8 @@ fn an_answer_is_read_whole_with_its_headers() {
 
 #[test]
 fn a_request_is_sent_with_its_body() {
-    let parent = parent(|mut stream| {
-        let mut body = vec![0; 100_000];
-        stream.read_exact(&mut body).unwrap();
-        assert!(body.iter().all(|byte| *byte == 7));
+    let parent = parent(|request, mut stream| {
+        assert_eq!(request.body, [7; 100_000]);
         stream
             .write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno")
             .unwrap();
@@ -181,7 +165,7 @@ fn an_early_end_has_its_code() {
         "HTTP/1.1 200 OK\r\n",
         "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n1234",
     ] {
-        let parent = parent(move |mut stream| stream.write_all(text.as_bytes()).unwrap());
+        let parent = parent(move |_, mut stream| stream.write_all(text.as_bytes()).unwrap());
         assert_eq!(code(&parent), "PARENT_BROKEN", "{text:?}");
     }
 }
@@ -189,7 +173,7 @@ fn an_early_end_has_its_code() {
 /// Every read returns a byte, so no wait is a stall; the rate is too low.
 #[test]
 fn a_byte_now_and_then_is_too_slow() {
-    let parent = parent(|mut stream| {
+    let parent = parent(|_, mut stream| {
         stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
             .unwrap();
@@ -202,7 +186,7 @@ fn a_byte_now_and_then_is_too_slow() {
 
 #[test]
 fn a_head_sent_byte_by_byte_counts_as_a_stall() {
-    let parent = parent(|mut stream| {
+    let parent = parent(|_, mut stream| {
         while stream
             .write_all(b"HTTP/1.1 200 OK\r\n".get(..1).unwrap())
             .is_ok()
@@ -211,7 +195,7 @@ fn a_head_sent_byte_by_byte_counts_as_a_stall() {
         }
     });
     assert!(["PARENT_STALLED", "PARENT_ANSWER_INVALID"].contains(&code(&parent).as_str()));
-    let parent = self::parent(|mut stream| {
+    let parent = self::parent(|_, mut stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nx: ").unwrap();
         while stream.write_all(b"y").is_ok() {
             std::thread::sleep(Duration::from_millis(10));
@@ -222,7 +206,7 @@ fn a_head_sent_byte_by_byte_counts_as_a_stall() {
 
 #[test]
 fn the_deadline_ends_a_fast_endless_answer() {
-    let parent = parent(|mut stream| {
+    let parent = parent(|_, mut stream| {
         stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n")
             .unwrap();

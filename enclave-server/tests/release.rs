@@ -2,19 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use attestation::UnixMillis;
 use base64ct::{Base64, Encoding};
 use enclave_server::Clock;
 use enclave_server::nsm::SimulatedNsm;
 use enclave_server::nsm::simulated::read_root;
 use enclave_server::parent::{Parent, ParentAddress, Timeouts};
 use enclave_server::release::{KeyArn, KeyRequest, PendingKey, ReleaseError, release};
+use fixtures::{http, system_time};
 use kms_simulator::{Enclave, Simulator, create};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
@@ -48,7 +46,7 @@ impl Kms {
             sha256: &MODEL,
         };
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        create(folder.path(), &enclave, now(), &mut rng).unwrap();
+        create(folder.path(), &enclave, system_time(), &mut rng).unwrap();
         Arc::new(Self {
             simulator: Simulator::open(folder.path()).unwrap(),
             folder,
@@ -82,7 +80,7 @@ impl Kms {
             .unwrap()
             .push(serde_json::from_slice(body).unwrap());
         let mut rng = ChaCha20Rng::from_seed([5; 32]);
-        match self.simulator.decrypt(body, now(), &mut rng) {
+        match self.simulator.decrypt(body, system_time(), &mut rng) {
             Ok(answer) => (200, answer),
             Err(refusal) => (400, refusal.body()),
         }
@@ -93,41 +91,13 @@ impl Kms {
     }
 }
 
-fn now() -> UnixMillis {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    UnixMillis(u64::try_from(since.unwrap().as_millis()).unwrap())
-}
-
 /// A parent that answers a path and a body with a status and a body.
 fn parent(answer: impl Fn(&str, &[u8]) -> (u16, Vec<u8>) + Send + 'static) -> Parent {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = ParentAddress::Tcp(listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            serve(stream.unwrap(), &answer);
-        }
+    let address = http::serve(move |request, stream| {
+        let (status, body) = answer(request.path(), &request.body);
+        http::respond(stream, &format!("{status} X"), &body);
     });
-    Parent::new(address, PATIENCE)
-}
-
-fn serve(mut stream: TcpStream, answer: impl Fn(&str, &[u8]) -> (u16, Vec<u8>)) {
-    let (mut head, mut byte) = (Vec::new(), [0]);
-    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|count| count == 1) {
-        head.push(byte[0]);
-    }
-    let head = String::from_utf8(head).unwrap();
-    let length = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "));
-    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-    stream.read_exact(&mut body).unwrap();
-    let (status, body) = answer(head.split(' ').nth(1).unwrap(), &body);
-    let head = format!(
-        "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).ok();
-    stream.write_all(&body).ok();
+    Parent::new(ParentAddress::Tcp(address), PATIENCE)
 }
 
 /// A parent that passes the answer of `Decrypt` through `edit`.
@@ -339,24 +309,11 @@ fn late_parent(socket: &Path, kms: &Kms) {
     let listener = std::os::unix::net::UnixListener::bind(socket).unwrap();
     for stream in listener.incoming() {
         let mut stream = stream.unwrap();
-        let (mut head, mut byte) = (Vec::new(), [0]);
-        while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
-            head.push(byte[0]);
-        }
-        let head = String::from_utf8(head).unwrap();
-        let body = if head.starts_with("GET") {
-            kms.read("data-key.wrapped")
-        } else {
-            let length = head
-                .lines()
-                .find_map(|line| line.strip_prefix("content-length: "));
-            let mut body = vec![0; length.unwrap().parse().unwrap()];
-            stream.read_exact(&mut body).unwrap();
-            kms.decrypt(&body).1.to_string().into_bytes()
+        let request = http::Request::read(&mut stream).unwrap();
+        let body = match request.method() {
+            "GET" => kms.read("data-key.wrapped"),
+            _ => kms.decrypt(&request.body).1.to_string().into_bytes(),
         };
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-        stream
-            .write_all(&[head.as_bytes(), &body].concat())
-            .unwrap();
+        http::respond(stream, "200 OK", &body);
     }
 }

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use enclave_server::model::{Folder, LoadTimes, Model, ModelError, Sealed};
 use enclave_server::parent::{Parent, ParentAddress, Timeouts};
+use fixtures::http;
 use sealed_model::{DataKey, FileEntry, Header, Manifest, Sealer};
 
 const KEY: [u8; 32] = [7; 32];
@@ -80,36 +81,19 @@ fn good() -> Vec<u8> {
 
 /// Serves requests one after the other. `answer` gets the number of the request, its first byte, and the stream.
 fn parent(answer: impl Fn(usize, usize, TcpStream) + Send + 'static) -> (Parent, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = ParentAddress::Tcp(listener.local_addr().unwrap());
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut head = Vec::new();
-            let mut byte = [0];
-            while !head.ends_with(b"\r\n\r\n")
-                && stream.read(&mut byte).is_ok_and(|count| count == 1)
-            {
-                head.push(byte[0]);
-            }
-            let head = String::from_utf8(head).unwrap();
-            let from = head
-                .split("range: bytes=")
-                .nth(1)
-                .unwrap()
-                .split('-')
-                .next()
-                .unwrap();
-            answer(
-                counted.fetch_add(1, Ordering::Relaxed),
-                from.parse().unwrap(),
-                stream,
-            );
-        }
+    let address = http::serve(move |request, stream| {
+        let range = request.header("range").unwrap();
+        let (from, _) = range
+            .strip_prefix("bytes=")
+            .unwrap()
+            .split_once('-')
+            .unwrap();
+        let number = counted.fetch_add(1, Ordering::Relaxed);
+        answer(number, from.parse().unwrap(), stream);
     });
-    (Parent::new(address, PATIENCE), count)
+    (Parent::new(ParentAddress::Tcp(address), PATIENCE), count)
 }
 
 fn head(from: usize, length: usize, etag: &str) -> String {

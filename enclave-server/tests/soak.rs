@@ -9,16 +9,15 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "service/common.rs"]
-mod common;
 mod process;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use attestation::VerifiedAttestation;
+use fixtures::system_time;
 use getrandom::SysRng;
-use process::{Client, Server, now};
+use process::{Client, Server};
 use protocol::exchange;
 use rand_core::UnwrapErr;
 use serde_json::json;
@@ -33,11 +32,12 @@ const MAY_GROW: f64 = 16.0;
 
 /// Embeds a text, sealed, and checks the receipt.
 fn embed(client: &mut Client, attested: &VerifiedAttestation, text: &str) {
-    let request = common::embeddings(&json!({"model": "all-MiniLM-L6-v2", "input": text}));
+    let request =
+        fixtures::enclave::embeddings(&json!({"model": "all-MiniLM-L6-v2", "input": text}));
     let (sealed, pending) =
-        exchange::begin(attested, request, now(), &mut UnwrapErr(SysRng)).unwrap();
+        exchange::begin(attested, request, system_time(), &mut UnwrapErr(SysRng)).unwrap();
     let answer = client.send("POST", "/v1/gateway", &sealed);
-    let answer = pending.finish(&answer, now()).unwrap();
+    let answer = pending.finish(&answer, system_time()).unwrap();
     assert_eq!(answer.response.status, 200, "{text:?}");
 }
 

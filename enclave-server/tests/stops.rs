@@ -8,8 +8,6 @@
     reason = "a test fails by panicking"
 )]
 
-#[path = "service/common.rs"]
-mod common;
 mod process;
 
 use std::collections::HashSet;
@@ -21,12 +19,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use attestation::VerifiedAttestation;
+use fixtures::system_time;
 use getrandom::SysRng;
 use host_proxy::log::Store;
 use merkle::Hash;
 use merkle::json::hex;
 use merkle::tree::receipt_hash;
-use process::{Client, now};
+use process::Client;
 use protocol::exchange;
 use rand_core::UnwrapErr;
 use serde_json::json;
@@ -137,9 +136,10 @@ fn work(address: &str, attested: &VerifiedAttestation, total: &AtomicUsize) -> V
             return receipts;
         };
         let mut connected: Client = connected;
-        let request = common::embeddings(&json!({"model": MODEL, "input": "a short text"}));
+        let request =
+            fixtures::enclave::embeddings(&json!({"model": MODEL, "input": "a short text"}));
         let (sealed, pending) =
-            exchange::begin(attested, request, now(), &mut UnwrapErr(SysRng)).unwrap();
+            exchange::begin(attested, request, system_time(), &mut UnwrapErr(SysRng)).unwrap();
         // A connection that the proxy closes while it drains is not a failure; nothing was promised.
         let Ok((status, answer)) = connected.try_ask("POST", "/v1/gateway", &sealed) else {
             continue;
@@ -148,7 +148,7 @@ fn work(address: &str, attested: &VerifiedAttestation, total: &AtomicUsize) -> V
             // The enclave has stopped, and the proxy reports it.
             return receipts;
         }
-        let answer = pending.finish(&answer, now()).unwrap();
+        let answer = pending.finish(&answer, system_time()).unwrap();
         receipts.push(receipt_hash(&answer.receipt.unwrap().bytes));
         total.fetch_add(1, Ordering::SeqCst);
         client = Some(connected);

@@ -1,8 +1,5 @@
 //! `host-proxy log check`: its output and its exit status.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/log.rs"]
 mod fake;

@@ -1,8 +1,5 @@
 //! Revocation lists: fetched only from allowed hosts, within limits, and the same for every client.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,8 +1,5 @@
 //! Limits are shared among addresses: one that holds or asks for much waits behind one that asks for little.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,8 +1,5 @@
 //! Attacks of one client, each during honest requests, which must all succeed.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

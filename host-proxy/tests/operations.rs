@@ -1,8 +1,5 @@
 //! Metrics, logs without content, and graceful stops.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,8 +1,5 @@
 //! Bytes and header fields that pass between a client and the enclave, and those that do not.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,8 +1,5 @@
 //! The log's file: stored leaves are kept, inconsistent batches are refused, and damage is reported.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/log.rs"]
 mod fake;

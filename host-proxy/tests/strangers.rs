@@ -1,8 +1,5 @@
 //! docs/THREATS.md lists what strangers learn from each endpoint and header field. This checks that the list has all of both servers.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,8 +1,5 @@
 //! The page's files.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a helper that fails is a test that fails"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

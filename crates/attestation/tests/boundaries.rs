@@ -1,9 +1,6 @@
 //! Walks the table of bounds: a vector on one side gives each code, and the corrected document on the other side passes.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -5,10 +5,7 @@
 //! intermediates, the leaf as end entity, and ECDSA on P-384 with SHA-384 as the only algorithm, for the chain and for the
 //! document. It uses ring for signatures, so that neither parser nor arithmetic is shared.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

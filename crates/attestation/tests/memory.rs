@@ -1,9 +1,6 @@
 //! Known signatures: the same verdicts and the same rows, with less computation.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

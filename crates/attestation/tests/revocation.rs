@@ -1,9 +1,6 @@
 //! Check 27: revocation lists, each with one error, compared with `x509-cert` and webpki.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use attestation::{
     Appraisal, Freshness, MAX_CRLS, Policy, RowState, SignatureMemory, UnixMillis, Verdict,

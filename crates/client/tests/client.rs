@@ -1,9 +1,6 @@
 //! The client against hosts that are honest, broken, and hostile.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use attestation::SignatureMemory;
 use std::sync::Arc;

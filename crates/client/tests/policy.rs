@@ -1,9 +1,6 @@
 //! A trust policy that is replaced while its client runs.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,6 @@
 //! Revocation lists between a client and a host that serves, withholds or revokes.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use attestation::{Policy, RowState, SignatureMemory};
 use clearseal_client::{Client, Error};

@@ -9,7 +9,7 @@ use std::path::Path;
 use attestation::{HashScheme, ReceiptKey, SecurityMode, Verdict};
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64UrlUnpadded, Encoding};
-use fixtures::receipt::Script;
+use fixtures::random::Script;
 use protocol::commitment::{request_hash, response_hash};
 use protocol::receipt::{
     Expectations, Measurements, Platform, ReceiptClaims, ReceiptSigner, verify,

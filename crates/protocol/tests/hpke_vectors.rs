@@ -7,7 +7,7 @@
     clippy::semicolon_if_nothing_returned
 )]
 
-use fixtures::receipt::Script;
+use fixtures::random::Script;
 use forge::{hex_of as hex, shared_json as vectors};
 use hpke::aead::{Aead, AesGcm128, AesGcm256, ChaCha20Poly1305};
 use hpke::kdf::HkdfSha256;

@@ -1,9 +1,6 @@
 //! Proofs of single vectors: each proves its own item, and no other item.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use attestation::SignatureMemory;
 use fixtures::enclave::{Enclave, NOW, request};

@@ -2,7 +2,7 @@
 // A test fails by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use fixtures::receipt::Script;
+use fixtures::random::Script;
 use fixtures::rng;
 use hpke::kem::XWing as Theirs;
 use hpke::{Deserializable, HpkeError, Kem, Serializable};

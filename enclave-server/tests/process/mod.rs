@@ -9,9 +9,9 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use attestation::{Evidence, Freshness, Policy, UnixMillis, VerifiedAttestation};
+use attestation::{Evidence, Freshness, Policy, VerifiedAttestation};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use getrandom::SysRng;
 use rand_core::{Rng, UnwrapErr};
@@ -128,16 +128,11 @@ impl Client {
             &policy,
             Freshness::Live {
                 nonce: &nonce,
-                now: now(),
+                now: fixtures::system_time(),
             },
         );
         verified
             .including_simulated()
             .unwrap_or_else(|| panic!("{report:#?}"))
     }
-}
-
-pub fn now() -> UnixMillis {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    UnixMillis(u64::try_from(since.unwrap().as_millis()).unwrap())
 }

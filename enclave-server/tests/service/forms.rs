@@ -1,5 +1,6 @@
 //! Requests in unusual forms: equivalent requests get equal answers, and unreadable ones are refused with a code.
 
+use fixtures::enclave::embeddings_of;
 use protocol::bundle::AuditBundle;
 use protocol::exchange::Answer;
 use protocol::inner::InnerRequest;
@@ -13,12 +14,6 @@ async fn ask(rig: &Rig, attested: &Attested, request: InnerRequest) -> (u16, Val
     let answer = answer.unwrap_or_else(|error| panic!("{error}"));
     let body = serde_json::from_slice(&answer.response.content).unwrap();
     (answer.response.status, body, answer)
-}
-
-fn raw(content: impl Into<Vec<u8>>) -> InnerRequest {
-    let mut request = embeddings(&Value::Null);
-    request.content = content.into();
-    request
 }
 
 fn vectors(body: &Value) -> Vec<Value> {
@@ -40,7 +35,7 @@ async fn a_number_is_accepted_in_any_notation() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let body = |dimensions: &str, ids: &str| {
-        raw(format!(
+        embeddings_of(format!(
             r#"{{"model":"{MODEL}","tokenizer":"{MODEL}","dimensions":{dimensions},"input":{ids}}}"#
         ))
     };
@@ -108,13 +103,13 @@ async fn a_lone_surrogate_does_not_affect_other_items() {
     let (_, replaced, _) = ask(&rig, &attested, embeddings(&replaced)).await;
     for half in ["\\ud83d", "\\uDE00"] {
         let content = format!(r#"{{"model":"{MODEL}","input":["hello","{half} world","x"]}}"#);
-        let (status, body, answer) = ask(&rig, &attested, raw(content)).await;
+        let (status, body, answer) = ask(&rig, &attested, embeddings_of(content)).await;
         assert_eq!(status, 200, "{body}");
         assert_eq!(vectors(&body), vectors(&replaced));
         assert!(is_provable(&attested, &answer));
     }
     let marked = format!("\u{feff}{}", json!({"model": MODEL, "input": "hello"}));
-    let (status, _, answer) = ask(&rig, &attested, raw(marked)).await;
+    let (status, _, answer) = ask(&rig, &attested, embeddings_of(marked)).await;
     assert_eq!(status, 200);
     assert!(is_provable(&attested, &answer));
 }
@@ -145,7 +140,7 @@ async fn content_in_another_encoding_is_refused_by_code() {
             ("accept", "application/json; charset=utf-8"),
         ),
     ] {
-        let mut request = raw(content);
+        let mut request = embeddings_of(content);
         request.headers.retain(|(other, _)| other != name);
         request.headers.push((name.to_owned(), value.to_owned()));
         let (status, refusal, answer) = ask(&rig, &attested, request).await;
@@ -169,7 +164,7 @@ async fn content_in_another_encoding_is_refused_by_code() {
         assert_eq!(status, 200, "{name}: {value}");
     }
     // Without a header that names the encoding.
-    let (status, refusal, _) = ask(&rig, &attested, raw(utf16)).await;
+    let (status, refusal, _) = ask(&rig, &attested, embeddings_of(utf16)).await;
     assert_eq!(
         (status, &refusal["error"]["code"]),
         (400, &json!("JSON_INVALID"))

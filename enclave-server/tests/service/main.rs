@@ -8,6 +8,7 @@
 
 mod bulk;
 mod channel;
+#[path = "../common/mod.rs"]
 mod common;
 mod forms;
 mod interop;

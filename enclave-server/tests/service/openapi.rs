@@ -1,6 +1,5 @@
 //! Compares the served OpenAPI document with real requests and answers.
 
-use protocol::inner::InnerRequest;
 use serde_json::{Value, json};
 
 use crate::common::{ALIAS, Attested, MODEL, Rig, embeddings};
@@ -88,12 +87,7 @@ fn number(rule: &Value) -> u64 {
 }
 
 async fn ask(rig: &Rig, attested: &Attested, method: &str, path: &str) -> (u16, Value) {
-    let request = InnerRequest {
-        method: method.to_owned(),
-        path: path.to_owned(),
-        headers: vec![],
-        content: vec![],
-    };
+    let request = fixtures::enclave::bare_request(method, path);
     let answer = rig.exchange(attested, request).await;
     let answer = answer.unwrap_or_else(|error| panic!("{error}"));
     (

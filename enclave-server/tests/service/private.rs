@@ -3,7 +3,6 @@
 use crate::common::{ALIAS, LIMITS, MODEL, Options, Rig, SECRET, code, embeddings};
 use base64ct::{Base64, Encoding};
 use enclave_server::api::Limits;
-use protocol::inner::InnerRequest;
 use serde_json::{Value, json};
 
 fn floats(value: &Value) -> Vec<f32> {
@@ -187,12 +186,7 @@ async fn a_model_answers_to_each_of_its_names() {
     let (status, body) = rig.embed(json!({"model": ALIAS, "input": "hello"})).await;
     assert_eq!((status, &body["model"]), (200, &json!(MODEL)));
     for name in [MODEL, ALIAS] {
-        let request = InnerRequest {
-            method: "GET".into(),
-            path: format!("/v1/models/{name}"),
-            headers: vec![],
-            content: vec![],
-        };
+        let request = fixtures::enclave::bare_request("GET", &format!("/v1/models/{name}"));
         let Ok(answer) = rig.exchange(&attested, request).await else {
             panic!("{name} was not answered")
         };
@@ -286,12 +280,7 @@ async fn models_are_listed_and_unknown_paths_refused() {
         ("GET", "/v1/nothing"),
         ("GET", "/v1/embeddings"),
     ] {
-        let request = InnerRequest {
-            method: method.into(),
-            path: path.into(),
-            headers: vec![],
-            content: vec![],
-        };
+        let request = fixtures::enclave::bare_request(method, path);
         let answer = rig
             .exchange(&attested, request)
             .await

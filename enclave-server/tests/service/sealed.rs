@@ -127,12 +127,7 @@ async fn only_an_inference_gets_a_receipt_and_a_leaf() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let log = hex(attested.verified.receipt_key().bytes());
-    let get = |path: &str| InnerRequest {
-        method: "GET".into(),
-        path: path.into(),
-        headers: vec![],
-        content: vec![],
-    };
+    let get = |path: &str| fixtures::enclave::bare_request("GET", path);
     let inputs = |body| embeddings(&body);
     for (request, status) in [
         (get("/v1/models"), 200),
@@ -169,12 +164,7 @@ async fn counters_are_sealed_powers_of_two() {
     let rig = Rig::new();
     let attested = rig.attest().await;
     let counters = async || {
-        let request = InnerRequest {
-            method: "GET".into(),
-            path: "/v1/counters".into(),
-            headers: vec![],
-            content: vec![],
-        };
+        let request = fixtures::enclave::bare_request("GET", "/v1/counters");
         let answer = rig.exchange(&attested, request).await.unwrap();
         let body: Value = serde_json::from_slice(&answer.response.content).unwrap();
         assert_eq!(body["object"], "counters");
@@ -373,12 +363,7 @@ async fn a_panic_is_a_sealed_500() {
         ),
         (500, "ENGINE_FAILED")
     );
-    let panic = InnerRequest {
-        method: "GET".into(),
-        path: "/panic".into(),
-        headers: vec![],
-        content: vec![],
-    };
+    let panic = fixtures::enclave::bare_request("GET", "/panic");
     let answer = rig
         .exchange(&attested, panic)
         .await

@@ -8,7 +8,6 @@ use axum::http::StatusCode;
 use enclave_server::api::{AnswerSteps, Limits};
 use merkle::json::{Leaves, Logs, from_json, hex};
 use protocol::channel::frame::Kind;
-use protocol::inner::InnerRequest;
 use serde_json::json;
 
 use crate::channel::{Listening, answer, ask};
@@ -98,12 +97,7 @@ async fn an_answer_leaves_at_the_next_step_and_the_log_shows_it_no_earlier() {
 async fn refusals_failures_and_reads_leave_at_the_same_steps() {
     let rig = Rig::with(stepped());
     let attested = rig.attest().await;
-    let get = |path: &str| InnerRequest {
-        method: "GET".to_owned(),
-        path: path.to_owned(),
-        headers: Vec::new(),
-        content: Vec::new(),
-    };
+    let get = |path: &str| fixtures::enclave::bare_request("GET", path);
     let of = |input: &str| embeddings(&json!({"model": MODEL, "input": input}));
     let requests = [
         (of("hello"), 200),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use axum::body::Body;
 use axum::http::{Method, Request};
-use protocol::inner::InnerRequest;
+use fixtures::enclave::bare_request;
 use protocol::terms;
 use serde_json::json;
 use tower::ServiceExt;
@@ -32,12 +32,6 @@ fn assert_listed(names: &BTreeSet<String>) {
 async fn every_header_of_sealed_answers_is_listed() {
     let rig = Rig::with(Options::default());
     let attested = rig.attest().await;
-    let asked = |method: &str, path: &str| InnerRequest {
-        method: method.to_owned(),
-        path: path.to_owned(),
-        headers: Vec::new(),
-        content: Vec::new(),
-    };
     let mut names: BTreeSet<_> = [terms::DATE, terms::NONCE, terms::SALT, terms::DOCUMENT]
         .map(str::to_owned)
         .into();
@@ -49,11 +43,11 @@ async fn every_header_of_sealed_answers_is_listed() {
         embeddings(&json!({"model": MODEL, "input": ""})),
         embeddings(&json!({"model": MODEL, "input": "panic"})),
         embeddings(&json!({"model": MODEL, "input": many})),
-        asked("GET", "/v1/models"),
-        asked("GET", "/v1/counters"),
-        asked("GET", "/v1/openapi.json"),
-        asked("GET", "/v1/embeddings"),
-        asked("GET", "/nowhere"),
+        bare_request("GET", "/v1/models"),
+        bare_request("GET", "/v1/counters"),
+        bare_request("GET", "/v1/openapi.json"),
+        bare_request("GET", "/v1/embeddings"),
+        bare_request("GET", "/nowhere"),
     ] {
         let answer = rig
             .exchange(&attested, request)

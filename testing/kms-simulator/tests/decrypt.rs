@@ -1,9 +1,6 @@
 //! The simulated KMS releases keys to attested code, and refuses everything else with KMS's names.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 

@@ -5,10 +5,7 @@
     unreachable_pub,
     reason = "each test binary uses a part of it"
 )]
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub mod appraisal;
 pub mod boundaries;

@@ -1,9 +1,6 @@
 //! Key policies with faults: each known way around attestation is refused with its code.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod policies;
 mod siblings;

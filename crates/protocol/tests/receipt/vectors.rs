@@ -4,7 +4,8 @@ use attestation::{ReceiptKey, UnixMillis, Verdict};
 use protocol::receipt::{Expectations, ReceiptCode, ReceiptSigner, Window, verify};
 use serde_json::Value;
 
-use fixtures::receipt::{NOW, Script};
+use fixtures::random::Script;
+use fixtures::receipt::NOW;
 use forge::{hex_of as hex, shared_json as vectors};
 
 #[test]

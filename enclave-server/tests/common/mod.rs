@@ -33,6 +33,8 @@ use rand_core::{Rng, UnwrapErr};
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
+pub use fixtures::enclave::embeddings;
+
 /// A word that the toy model knows. Tests check that it does not appear where it must not.
 pub const SECRET: &str = "quokka";
 pub const MODEL: &str = "toy";
@@ -315,15 +317,6 @@ impl Rig {
             answer.response.status,
             serde_json::from_slice(&answer.response.content).unwrap(),
         )
-    }
-}
-
-pub fn embeddings(body: &serde_json::Value) -> InnerRequest {
-    InnerRequest {
-        method: "POST".to_owned(),
-        path: "/v1/embeddings".to_owned(),
-        headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-        content: serde_json::to_vec(body).unwrap(),
     }
 }
 
