@@ -47,7 +47,11 @@ pub(crate) enum Command {
     },
     /// Embed the lines of standard input through a sealed channel; one JSON object a line on standard output.
     ///
-    /// Empty lines are left out; `index` is the number of the line, from 0.
+    /// Empty lines are left out; `index` is the number of the line, from 0. A line that the service refuses, such as one of more than
+    /// 64 KiB, is left out too and named on standard error.
+    ///
+    /// Exit status: 0 each line has its row; 1 the service was refused; 2 it could not be asked; 3 lines were refused, the
+    /// others have their rows.
     Embed(EmbedArgs),
     /// Serve OpenAI's API on a local port, and seal every request to a verified enclave.
     ///

@@ -4,7 +4,7 @@ mod bulk;
 mod output;
 
 use crate::args::EmbedArgs;
-use crate::{follow, render};
+use crate::{follow, render, shown};
 use anyhow::{Context, Result, anyhow, bail};
 use clearseal_client::{Client, Embeddings, Error, State, blocking};
 use output::{Output, Row};
@@ -53,12 +53,31 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
 fn one_by_one(client: &blocking::Client, size: u16, sink: &mut Sink) -> Result<ExitCode> {
     for batch in batches(std::io::stdin().lock(), size) {
         let (numbers, texts) = batch?;
-        match patiently(|| client.embed(&texts)) {
-            Ok(embedded) => sink.take(&numbers, &texts, &embedded)?,
-            Err(error) => return refused(error),
+        // The service does not name the line that it refuses: halves find it.
+        let mut parts = vec![(&numbers[..], &texts[..])];
+        while let Some((numbers, texts)) = parts.pop() {
+            match patiently(|| embed_part(client, texts)) {
+                Ok(embedded) => sink.take(numbers, texts, &embedded)?,
+                Err(error) if !error.is_about_input() => return refused(error),
+                Err(error) if texts.len() <= 1 => sink.leave_out(numbers, &error),
+                Err(_) => {
+                    let middle = texts.len() / 2;
+                    let ((n, numbers), (t, texts)) =
+                        (numbers.split_at(middle), texts.split_at(middle));
+                    parts.extend([(numbers, texts), (n, t)]);
+                }
+            }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(sink.status())
+}
+
+/// Refuses here what a request may have no room for. [`batches`] puts a line that is as long into a batch of its own.
+fn embed_part(client: &blocking::Client, texts: &[String]) -> Result<Embeddings, Error> {
+    match texts {
+        [text] if text.len() > BATCH_BYTES => Err(Error::TextTooLong { bytes: text.len() }),
+        _ => client.embed(texts),
+    }
 }
 
 /// After this long no further attempt at a batch begins. The client itself asks twice each time.
@@ -134,7 +153,12 @@ struct Sink {
     receipts: Option<BufWriter<File>>,
     proofs: Option<BufWriter<File>>,
     progress: Progress,
+    /// Lines that the service refused.
+    left_out: u64,
 }
+
+/// Exit status where lines were refused; the others are written.
+const LINES_LEFT_OUT: u8 = 3;
 
 impl Sink {
     fn new(args: &EmbedArgs, dimension: usize) -> Result<Self> {
@@ -145,6 +169,7 @@ impl Sink {
             proofs: args.proofs.as_deref().map(create).transpose()?,
             out,
             progress: Progress::new(input_size()),
+            left_out: 0,
         })
     }
 
@@ -178,9 +203,30 @@ impl Sink {
         Ok(())
     }
 
+    /// Reports lines that have no row, and why.
+    fn leave_out(&mut self, numbers: &[usize], error: &Error) {
+        for number in numbers {
+            self.left_out += 1;
+            let line = format!("index {number} is left out: {}", said(error));
+            note(&shown::shown(&line));
+        }
+    }
+
+    fn status(&self) -> ExitCode {
+        match self.left_out {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::from(LINES_LEFT_OUT),
+        }
+    }
+
     fn finish(self) -> Result<()> {
         self.out.finish()?;
         self.progress.end();
+        match self.left_out {
+            0 => {}
+            1 => note("1 line was refused and has no row"),
+            lines => note(&format!("{lines} lines were refused and have no rows")),
+        }
         Ok(())
     }
 }
@@ -356,6 +402,7 @@ mod tests {
             status,
             code: String::new(),
             message: String::new(),
+            param: None,
         };
         let mut asked = 0;
         let answered = patiently(|| {

@@ -2,7 +2,7 @@
 
 use super::{Sink, batches, note, refused};
 use anyhow::Result;
-use clearseal_client::{Batch, Error, blocking};
+use clearseal_client::{Batch, Error, Part, blocking};
 use std::process::ExitCode;
 use tokio::sync::mpsc;
 
@@ -27,12 +27,19 @@ pub(super) fn embed(client: &blocking::Client, size: u16, sink: &mut Sink) -> Re
     let mut failed = None;
     let outcome = client.bulk(
         &mut receive,
-        |batch: &Batch<Vec<usize>>, embedded| {
-            sink.take(&batch.tag, &batch.texts, &embedded)
-                .map_err(|error| {
-                    failed = Some(error);
-                    Error::Stopped
-                })
+        |batch: &Batch<Vec<usize>>, Part { texts, outcome }| {
+            let (numbers, lines) = (&batch.tag[texts.clone()], &batch.texts[texts]);
+            let taken = match outcome {
+                Ok(embedded) => sink.take(numbers, lines, &embedded),
+                Err(error) => {
+                    sink.leave_out(numbers, &error);
+                    Ok(())
+                }
+            };
+            taken.map_err(|error| {
+                failed = Some(error);
+                Error::Stopped
+            })
         },
         async {
             // Where there is no handler, the system ends the process as it always did.
@@ -44,7 +51,7 @@ pub(super) fn embed(client: &blocking::Client, size: u16, sink: &mut Sink) -> Re
     match (outcome, failed) {
         (_, Some(error)) => Err(error),
         (Ok(_), None) => match reader.join() {
-            Ok(read) => read.map(|()| ExitCode::SUCCESS),
+            Ok(read) => read.map(|()| sink.status()),
             Err(panic) => std::panic::resume_unwind(panic),
         },
         (Err(Error::Stopped), None) => {

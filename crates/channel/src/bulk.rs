@@ -1,9 +1,10 @@
-//! Sends many items over as many connections as needed.
+//! Many items over as many connections as it takes.
 //!
 //! Each item is a data frame that begins with its number (8 bytes, big-endian); the peer answers each with a message that begins
-//! with the same number, in the same order. Items without an answer when a connection ends are sent again over the next one;
-//! each answer is returned once. So the output is complete, in order and without duplicates, however often the connection is
-//! lost. Refused evidence and forged bytes end the run: no lost connection explains them.
+//! with the same number, in the same order. What was not answered when a connection ended is sent again over the next
+//! one; an answer is handed out once, in order. So the output is complete, in order and without repeats, however often the
+//! connection is cut. Refused evidence and forged bytes end the run: no cut explains them. An item whose answer asks for it is replaced by others,
+//! as where it is to be sent in parts.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -18,14 +19,14 @@ use tokio::sync::mpsc;
 
 use crate::{Channel, Error, Message};
 
-/// Pauses between connections.
+/// How connections are made again.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
-    /// Upper bound on the pause after the first failure; each further failure doubles it.
+    /// Longest pause after the first failure; doubled by each further one.
     pub first: Duration,
-    /// Upper bound on every pause.
+    /// Longest pause of all.
     pub longest: Duration,
-    /// Consecutive connections that may end without an answer.
+    /// Connections in a row that may end without an answer.
     pub attempts: u32,
 }
 
@@ -41,8 +42,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Returns a random pause up to the bound of this attempt ("full jitter"), so that clients of one lost server do not all return
-    /// at the same time.
+    /// A random pause up to the limit of this attempt ("full jitter"): clients that lost one server do not come back at once.
     fn pause(&self, failures: u32, rng: &mut impl Rng) -> Duration {
         let doubled = 1_u32
             .checked_shl(failures.saturating_sub(1))
@@ -53,20 +53,22 @@ impl Backoff {
     }
 }
 
-/// A channel and its peer.
+/// A connection, and what is known of its peer.
 pub type Connected<W> = (Channel<<W as Work>::Stream>, <W as Work>::Peer);
 
-/// Connects, encodes items and takes answers.
+/// What is done with the items of a run, and where.
 pub trait Work {
+    /// What a run is given.
+    type Given;
     /// One item; kept until it is answered.
     type Item;
     /// A connection.
     type Stream: AsyncRead + AsyncWrite;
-    /// The peer of one connection, as far as it is known.
+    /// What is known of the peer of one connection.
     type Peer;
-    /// State that the answer to one item on one connection needs.
+    /// What reads the answer to one item on one connection.
     type Pending;
-    /// An error that ends a run or a connection.
+    /// Why a run ends early.
     type Error: From<Error>;
 
     /// Makes a connection.
@@ -75,80 +77,97 @@ pub trait Work {
     /// Ends the run, unless it [is transient](Self::is_transient).
     fn connect(&mut self) -> impl Future<Output = Result<Connected<Self>, Self::Error>>;
 
-    /// Encodes an item, without its number. Called again where the item is sent again.
+    /// Makes items of what was given; none where there is nothing to send.
     ///
     /// # Errors
-    /// See [`connect`](Self::connect).
+    /// Ends the run.
+    fn admit(&mut self, given: Self::Given) -> Result<Vec<Self::Item>, Self::Error>;
+
+    /// What is sent for an item, without its number. Called again where it is sent again.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
     fn encode(
         &mut self,
         peer: &Self::Peer,
         item: &Self::Item,
     ) -> Result<(Vec<u8>, Self::Pending), Self::Error>;
 
-    /// Takes the answer to an item, without its number.
+    /// Takes the answer to an item, without its number. Returns the items that are sent in its place, before any that was not sent
+    /// yet; none where it is done.
     ///
     /// # Errors
-    /// See [`connect`](Self::connect). Then the item counts as unanswered, and is sent again over the next connection.
+    /// As [`connect`](Self::connect). The item counts as unanswered then, and is sent again over the next connection.
     fn answer(
         &mut self,
         peer: &Self::Peer,
         item: &Self::Item,
         pending: Self::Pending,
         message: Message<'_>,
-    ) -> Result<(), Self::Error>;
+    ) -> Result<Vec<Self::Item>, Self::Error>;
 
-    /// Whether another connection can help.
+    /// Whether more may be admitted. Asked again after each answer.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Whether another connection may help.
     fn is_transient(error: &Self::Error) -> bool;
 
-    /// Completes once nothing more may be sent to this peer, for example because its proof was withdrawn. Then the connection is
-    /// dropped, and counts as lost.
+    /// Completes once nothing more may be sent to this peer, as where its proof was withdrawn. The connection is dropped then,
+    /// and counts as one that was cut.
     fn ended(_peer: &Self::Peer) -> impl Future<Output = ()> {
         std::future::pending()
     }
 }
 
-/// Sends every item from `items` and takes every answer, in order; returns their number. At most `window` items are in flight.
+/// Sends every item that comes, and hands out every answer, in the order in which the items were sent; returns how many answers there
+/// were. At most `window` items are in flight.
 ///
-/// Connects when the first item arrives, and again only while an item waits. Connections need a
-/// [timeout](crate::Incoming::set_timeout), because a lost one may never report an error.
+/// Connects when the first item comes, and again only while an item waits. A connection needs
+/// [patience](crate::Incoming::set_timeout): one that takes nothing any more may never say so.
 ///
 /// # Errors
-/// The first error that is not transient, or the last one where further connections bring no answer.
+/// The first that is not transient, or the last one where no connection brings an answer any more.
 pub async fn run<W: Work>(
     work: &mut W,
-    items: &mut mpsc::Receiver<W::Item>,
+    items: &mut mpsc::Receiver<W::Given>,
     window: usize,
     backoff: Backoff,
     rng: &mut impl CryptoRng,
 ) -> Result<u64, W::Error> {
     let mut state = State {
         in_flight: VecDeque::new(),
+        waiting: VecDeque::new(),
         window: window.max(1),
         answered: 0,
-        is_input_complete: false,
-        is_done: false,
+        ended: false,
+        done: false,
     };
     let mut failures = 0;
     loop {
-        if state.in_flight.is_empty() {
-            match items.recv().await {
+        while state.in_flight.is_empty() {
+            match state.waiting.pop_front() {
                 Some(item) => state.in_flight.push_back(item),
-                None => return Ok(state.answered),
+                None => match items.recv().await {
+                    Some(given) => state.waiting.extend(work.admit(given)?),
+                    None => return Ok(state.answered),
+                },
             }
         }
         let before = state.answered;
         let outcome = match work.connect().await {
-            Ok((channel, peer)) => state.run_on(channel, &peer, work, items).await,
+            Ok((channel, peer)) => state.over(channel, &peer, work, items).await,
             Err(error) => Err(error),
         };
         let error = match outcome {
-            _ if state.is_done => return Ok(state.answered),
+            _ if state.done => return Ok(state.answered),
             Ok(()) => return Ok(state.answered),
             Err(error) if !W::is_transient(&error) => return Err(error),
             Err(error) => error,
         };
-        if state.in_flight.is_empty() {
-            // The server closed an idle connection.
+        if state.in_flight.is_empty() && state.waiting.is_empty() {
+            // A server that let an idle connection go.
             failures = 0;
             continue;
         }
@@ -164,40 +183,42 @@ pub async fn run<W: Work>(
 }
 
 struct State<T> {
-    /// Items without an answer. The front is answered next.
+    /// Not answered. The front is the next to be answered.
     in_flight: VecDeque<T>,
+    /// Admitted, and sent over no connection yet.
+    waiting: VecDeque<T>,
     window: usize,
     answered: u64,
-    /// No further items will arrive.
-    is_input_complete: bool,
-    /// Every item has its answer, so an error of the last connection does not matter.
-    is_done: bool,
+    /// There are no more items to come.
+    ended: bool,
+    /// Every item has its answer; how the last connection ends no longer matters.
+    done: bool,
 }
 
 impl<T> State<T> {
-    /// Continues on one connection, until all items are answered or the connection fails. Where writing fails first, the answers to
-    /// the written items are still read, within the channel's timeout.
-    async fn run_on<W: Work<Item = T>>(
+    /// Goes on over one connection, until everything is answered or the connection fails. Where writing fails first, the answers to
+    /// what was written are still read, for as long as the channel's patience lasts.
+    async fn over<W: Work<Item = T>>(
         &mut self,
         channel: Channel<W::Stream>,
         peer: &W::Peer,
         work: &mut W,
-        items: &mut mpsc::Receiver<T>,
+        items: &mut mpsc::Receiver<W::Given>,
     ) -> Result<(), W::Error> {
         let Channel {
             mut incoming,
             mut outgoing,
             ..
         } = channel;
-        // As large as the window, so that sending to it never waits: reading continues while writing is blocked.
+        // Holds no more than the window does, so that nothing waits here: reading goes on while writing is stuck.
         let (queue, mut queued) = mpsc::channel::<Vec<u8>>(self.window);
-        // Completely written items, less the answers. Below zero where an answer arrives before its write has returned.
-        let unanswered = Cell::new(0_i64);
-        let is_writable = Cell::new(true);
+        // Items that were written whole, less the answers: an answer may come before the write has returned.
+        let due = Cell::new(0_i64);
+        let writable = Cell::new(true);
         let write = async {
             while let Some(mut item) = queued.recv().await {
                 outgoing.send_in_place(Kind::Data, &mut item).await?;
-                unanswered.set(unanswered.get() + 1);
+                due.set(due.get() + 1);
             }
             outgoing.close().await.map_err(W::Error::from)
         };
@@ -212,55 +233,59 @@ impl<T> State<T> {
                 sent.map_err(|_| W::Error::from(Error::HalfSent))?;
                 Ok::<_, W::Error>(pending)
             };
-            // An error after which nothing more is sent on this connection. Answers to earlier items are still read, so every
-            // connection makes progress.
-            let mut send_error = None;
+            // Why nothing more can be sent here. What was sent before is answered all the same, so every connection gets further.
+            let mut stopped = None;
             for item in &self.in_flight {
                 match send(work, item) {
                     Ok(sent) => pending.push_back(sent),
                     Err(error) if W::is_transient(&error) => {
-                        send_error = Some(error);
+                        stopped = Some(error);
                         break;
                     }
                     Err(error) => return Err(error),
                 }
             }
-            while !(self.is_input_complete && self.in_flight.is_empty()) {
-                if !is_writable.get() && unanswered.get() <= 0 {
+            loop {
+                while stopped.is_none()
+                    && writable.get()
+                    && self.in_flight.len() < self.window
+                    && let Some(item) = self.waiting.pop_front()
+                {
+                    match send(work, &item) {
+                        Ok(sent) => pending.push_back(sent),
+                        Err(error) if W::is_transient(&error) => stopped = Some(error),
+                        Err(error) => return Err(error),
+                    }
+                    // Where it was not sent, the next connection takes it.
+                    self.in_flight.push_back(item);
+                }
+                if self.ended && self.in_flight.is_empty() && self.waiting.is_empty() {
+                    break;
+                }
+                if !writable.get() && due.get() <= 0 {
                     return Ok(());
                 }
                 if pending.is_empty()
-                    && let Some(error) = send_error.take()
+                    && let Some(error) = stopped.take()
                 {
                     return Err(error);
                 }
-                let accepts_items = send_error.is_none()
-                    && is_writable.get()
-                    && !self.is_input_complete
-                    && self.in_flight.len() < self.window;
+                let more = stopped.is_none()
+                    && writable.get()
+                    && !self.ended
+                    && self.in_flight.len() < self.window
+                    && work.has_room();
                 let message = tokio::select! {
-                    item = items.recv(), if accepts_items => {
+                    item = items.recv(), if more => {
                         match item {
-                            Some(item) => {
-                                // Kept before sending can fail, so that the next connection sends it.
-                                self.in_flight.push_back(item);
-                                if is_writable.get()
-                                    && let Some(item) = self.in_flight.back()
-                                {
-                                    match send(work, item) {
-                                        Ok(sent) => pending.push_back(sent),
-                                        Err(error) if W::is_transient(&error) => send_error = Some(error),
-                                        Err(error) => return Err(error),
-                                    }
-                                }
-                            }
-                            None => self.is_input_complete = true,
+                            Some(given) => self.waiting.extend(work.admit(given)?),
+                            None => self.ended = true,
                         }
                         continue;
                     }
                     message = incoming.receive() => message?,
                 };
-                // The server closed early, to rotate its keys or to stop, and left these items unanswered.
+                // A server that closes early, for its rotation or its end, left these unanswered.
                 let message = message.ok_or(Error::Channel(ChannelError::Closed))?;
                 let (Some((number, payload)), Some(item), Some(pending)) = (
                     message.payload.split_first_chunk(),
@@ -276,19 +301,22 @@ impl<T> State<T> {
                     payload,
                     kind: message.kind,
                 };
-                work.answer(peer, item, pending, message)?;
+                let parts = work.answer(peer, item, pending, message)?;
                 self.in_flight.pop_front();
+                for part in parts.into_iter().rev() {
+                    self.waiting.push_front(part);
+                }
                 self.answered += 1;
-                unanswered.set(unanswered.get() - 1);
+                due.set(due.get() - 1);
             }
-            self.is_done = true;
+            self.done = true;
             drop(queue);
             Ok(())
         };
         let converse = async {
             let (mut write, mut read) = (pin!(write), pin!(read));
             let failed = tokio::select! {
-                // Writing may be blocked on a lost connection.
+                // Writing may be stuck on a connection that leads nowhere.
                 outcome = &mut read => return match outcome {
                     Ok(()) => write.await,
                     Err(error) => Err(error),
@@ -298,8 +326,8 @@ impl<T> State<T> {
                     Err(error) => error,
                 },
             };
-            is_writable.set(false);
-            if unanswered.get() > 0
+            writable.set(false);
+            if due.get() > 0
                 && let Err(error) = read.await
                 && !W::is_transient(&error)
             {
@@ -308,7 +336,7 @@ impl<T> State<T> {
             Err(failed)
         };
         tokio::select! {
-            // Polled first: nothing is sent to a peer that has ended.
+            // Asked first: nothing is sent after a peer has ended.
             biased;
             () = W::ended(peer) => Err(Error::Channel(ChannelError::Closed).into()),
             outcome = converse => outcome,

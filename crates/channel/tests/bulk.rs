@@ -28,6 +28,7 @@ where
     C: AsyncFnMut() -> Result<Channel<S>, Error>,
     A: FnMut(u64, Kind, &[u8]),
 {
+    type Given = Vec<u8>;
     type Item = Vec<u8>;
     type Stream = S;
     type Peer = ();
@@ -38,14 +39,24 @@ where
         Ok(((self.connect)().await?, ()))
     }
 
+    fn admit(&mut self, item: Vec<u8>) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(vec![item])
+    }
+
     fn encode(&mut self, (): &(), item: &Vec<u8>) -> Result<(Vec<u8>, ()), Error> {
         Ok((item.clone(), ()))
     }
 
-    fn answer(&mut self, (): &(), _: &Vec<u8>, (): (), message: Message<'_>) -> Result<(), Error> {
+    fn answer(
+        &mut self,
+        (): &(),
+        _: &Vec<u8>,
+        (): (),
+        message: Message<'_>,
+    ) -> Result<Vec<Vec<u8>>, Error> {
         (self.answer)(self.answered, message.kind, message.payload);
         self.answered += 1;
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn is_transient(error: &Error) -> bool {
@@ -230,6 +241,7 @@ where
     S: AsyncRead + AsyncWrite,
     C: AsyncFnMut() -> Result<Channel<S>, Error>,
 {
+    type Given = Vec<u8>;
     type Item = Vec<u8>;
     type Stream = S;
     type Peer = tokio::sync::watch::Sender<usize>;
@@ -239,6 +251,10 @@ where
     async fn connect(&mut self) -> Result<(Channel<S>, Self::Peer), Error> {
         self.encoded = 0;
         Ok(((self.connect)().await?, Self::Peer::new(0)))
+    }
+
+    fn admit(&mut self, item: Vec<u8>) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(vec![item])
     }
 
     fn encode(&mut self, _: &Self::Peer, item: &Vec<u8>) -> Result<(Vec<u8>, ()), Error> {
@@ -255,10 +271,10 @@ where
         _: &Vec<u8>,
         (): (),
         message: Message<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Vec<u8>>, Error> {
         self.answers.push(message.payload.to_vec());
         peer.send_modify(|answers| *answers += 1);
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn is_transient(error: &Error) -> bool {

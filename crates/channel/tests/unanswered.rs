@@ -120,6 +120,7 @@ async fn answer_slowly(
 }
 
 impl Work for Run {
+    type Given = u8;
     type Item = u8;
     type Stream = Breaking;
     type Peer = ();
@@ -144,6 +145,10 @@ impl Work for Run {
         Ok((channel, ()))
     }
 
+    fn admit(&mut self, item: u8) -> Result<Vec<u8>, Error> {
+        Ok(vec![item])
+    }
+
     fn encode(&mut self, (): &(), item: &u8) -> Result<(Vec<u8>, ()), Error> {
         self.encoded += 1;
         match self.fails_at {
@@ -152,10 +157,16 @@ impl Work for Run {
         }
     }
 
-    fn answer(&mut self, (): &(), item: &u8, (): (), message: Message<'_>) -> Result<(), Error> {
+    fn answer(
+        &mut self,
+        (): &(),
+        item: &u8,
+        (): (),
+        message: Message<'_>,
+    ) -> Result<Vec<u8>, Error> {
         assert_eq!(message.payload, [*item]);
         self.answers.push(*item);
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn is_transient(error: &Error) -> bool {

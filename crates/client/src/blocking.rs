@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::bulk::Batch;
+use crate::bulk::{Batch, Part};
 use crate::embeddings::Embeddings;
 use crate::error::Error;
 use crate::follow::{PolicyNews, PolicyStatus};
@@ -69,7 +69,7 @@ impl Client {
     pub fn bulk<T>(
         &self,
         batches: &mut mpsc::Receiver<Batch<T>>,
-        take: impl FnMut(&Batch<T>, Embeddings) -> Result<(), Error>,
+        take: impl FnMut(&Batch<T>, Part) -> Result<(), Error>,
         stop: impl Future<Output = ()>,
     ) -> Result<u64, Error> {
         self.runtime.block_on(async {

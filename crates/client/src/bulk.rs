@@ -1,5 +1,7 @@
 //! Many batches over attested channels: complete and in order, however often a connection ends.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use http::{Method, header};
@@ -36,46 +38,123 @@ pub struct Batch<T> {
     pub tag: T,
 }
 
+/// Some texts of a batch, one after the other, and what came of them.
+pub struct Part {
+    /// Their places in the batch.
+    pub texts: Range<usize>,
+    /// One vector for each of these texts; or why this one text has none.
+    pub outcome: Result<Embeddings, Error>,
+}
+
 impl Client {
     /// Embeds every batch that comes, with the attested model, and hands out each with its vectors, in order; returns how many
-    /// batches there were. Ends when `batches` has no sender left and everything is answered.
+    /// batches there were. A text that the enclave refuses fails alone: its batch is sent again in halves until that text is found, and
+    /// is handed out in several parts, in order, which are all of its texts together. Ends when `batches` has no sender left and everything is answered.
     ///
     /// The enclave is verified as [`connect`](Client::connect) does, and no other one can answer: it endorses the key of each
     /// channel. A connection that ends is made again, after a random pause, and what was not answered is sent again. A channel to
     /// an enclave that [`set_policy`](Client::set_policy) refuses is closed before another batch is sent.
     ///
     /// # Errors
-    /// As [`embed`](Client::embed). What a bad network explains only where no connection brings an answer any more. Whatever
+    /// As [`embed`](Client::embed), but for a refusal that [is about a text](Error::is_about_input). What a bad network explains only where no connection brings an answer any more. Whatever
     /// `take` returns as an error ends the run.
     pub async fn bulk<T>(
         &self,
         batches: &mut mpsc::Receiver<Batch<T>>,
-        take: impl FnMut(&Batch<T>, Embeddings) -> Result<(), Error>,
+        take: impl FnMut(&Batch<T>, Part) -> Result<(), Error>,
     ) -> Result<u64, Error> {
         let mut work = Batches {
             client: self,
             take,
+            open: VecDeque::new(),
+            done: 0,
+            next: 0,
+            early: BTreeMap::new(),
             lost: None,
             rng: ChaCha20Rng::from_seed(random()?),
-            batch: std::marker::PhantomData,
         };
         let mut rng = ChaCha20Rng::from_seed(random()?);
-        run(&mut work, batches, WINDOW, Backoff::default(), &mut rng).await
+        run(&mut work, batches, WINDOW, Backoff::default(), &mut rng).await?;
+        Ok(work.done)
     }
 }
+
+/// Texts that are sent in one message.
+struct Piece {
+    /// Number of the batch, from 0.
+    batch: u64,
+    /// Places in it.
+    texts: Range<usize>,
+}
+
+/// Bytes of a request's texts as JSON, with enough room for padding and for what is around them. One text of that length is longer than
+/// any that an enclave embeds, however it is escaped.
+const MAX_PIECE: usize = MAX_CLIENT_MESSAGE - (64 << 10);
 
 struct Batches<'a, T, F> {
     client: &'a Client,
     take: F,
+    /// Not handed out in full, in order.
+    open: VecDeque<Batch<T>>,
+    /// Batches that were.
+    done: u64,
+    /// Texts of the first open batch that were handed out.
+    next: usize,
+    /// Answered before what precedes them, by their batch and first text.
+    early: BTreeMap<(u64, usize), Part>,
     /// A proof that the enclave says it does not know.
     lost: Option<Arc<Session>>,
     rng: ChaCha20Rng,
-    batch: std::marker::PhantomData<T>,
 }
 
 type Stream = TokioIo<Upgraded>;
 
-impl<T, F> Batches<'_, T, F> {
+impl<T, F> Batches<'_, T, F>
+where
+    F: FnMut(&Batch<T>, Part) -> Result<(), Error>,
+{
+    fn texts(&self, piece: &Piece) -> &[String] {
+        let at = usize::try_from(piece.batch - self.done).ok();
+        let batch = at.and_then(|at| self.open.get(at));
+        let texts = batch.and_then(|batch| batch.texts.get(piece.texts.clone()));
+        texts.unwrap_or_default()
+    }
+
+    /// Hands a part out once everything before it was.
+    fn settle(&mut self, piece: Piece, outcome: Result<Embeddings, Error>) -> Result<(), Error> {
+        let Piece { batch, texts } = piece;
+        let part = Part { texts, outcome };
+        self.early.insert((batch, part.texts.start), part);
+        while let Some(part) = self.early.remove(&(self.done, self.next))
+            && let Some(batch) = self.open.front()
+        {
+            self.next = part.texts.end;
+            (self.take)(batch, part)?;
+            if self.next >= batch.texts.len() {
+                self.open.pop_front();
+                (self.done, self.next) = (self.done + 1, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Divides a piece until its parts fit into a message. A text that does not is settled here.
+    fn fit(&mut self, piece: Piece, fitting: &mut Vec<Piece>) -> Result<(), Error> {
+        let texts = self.texts(&piece);
+        if json_length(texts) <= MAX_PIECE {
+            fitting.push(piece);
+            return Ok(());
+        }
+        if let [text] = texts {
+            let bytes = text.len();
+            return self.settle(piece, Err(Error::TextTooLong { bytes }));
+        }
+        for half in halves(piece) {
+            self.fit(half, fitting)?;
+        }
+        Ok(())
+    }
+
     async fn join(
         &mut self,
         upstream: &Arc<Upstream>,
@@ -111,11 +190,31 @@ impl<T, F> Batches<'_, T, F> {
     }
 }
 
+/// Of texts in an array, without its brackets.
+fn json_length(texts: &[String]) -> usize {
+    // A control character takes six bytes.
+    let most = texts.iter().map(|text| text.len() * 6 + 3).sum();
+    if most <= MAX_PIECE {
+        return most;
+    }
+    let lengths = texts.iter().map(|text| {
+        let json = serde_json::to_string(text).map(|json| json.len());
+        json.unwrap_or(usize::MAX / texts.len()) + 1
+    });
+    lengths.sum()
+}
+
+fn halves(Piece { batch, texts }: Piece) -> [Piece; 2] {
+    let middle = texts.start.midpoint(texts.end);
+    [texts.start..middle, middle..texts.end].map(|texts| Piece { batch, texts })
+}
+
 impl<T, F> Work for Batches<'_, T, F>
 where
-    F: FnMut(&Batch<T>, Embeddings) -> Result<(), Error>,
+    F: FnMut(&Batch<T>, Part) -> Result<(), Error>,
 {
-    type Item = Batch<T>;
+    type Given = Batch<T>;
+    type Item = Piece;
     type Stream = Stream;
     type Peer = Arc<Session>;
     type Pending = PendingResponse;
@@ -133,18 +232,29 @@ where
         Err(last)
     }
 
-    fn encode(
-        &mut self,
-        session: &Arc<Session>,
-        batch: &Batch<T>,
-    ) -> Result<(Vec<u8>, PendingResponse), Error> {
+    fn admit(&mut self, batch: Batch<T>) -> Result<Vec<Piece>, Error> {
+        let piece = Piece {
+            batch: self.done + self.open.len() as u64,
+            texts: 0..batch.texts.len(),
+        };
+        self.open.push_back(batch);
+        let mut fitting = Vec::new();
+        self.fit(piece, &mut fitting)?;
+        Ok(fitting)
+    }
+
+    fn has_room(&self) -> bool {
+        self.early.len() < WINDOW
+    }
+
+    fn encode(&mut self, session: &Arc<Session>, piece: &Piece) -> Result<(Vec<u8>, PendingResponse), Error> {
         // `ended` is asked between two turns of a connection, and a policy may be set within one.
         if session.standing() != Standing::Good {
             return Err(channel::Error::from(ChannelError::Closed).into());
         }
         let body = serde_json::to_vec(&Body {
             model: &session.manifest().model.id,
-            input: &batch.texts,
+            input: self.texts(piece),
             encoding_format: "tensors",
         });
         let request = InnerRequest {
@@ -172,10 +282,10 @@ where
     fn answer(
         &mut self,
         session: &Arc<Session>,
-        batch: &Batch<T>,
+        Piece { batch, texts }: &Piece,
         asked: PendingResponse,
         message: Message<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Piece>, Error> {
         if message.kind != Kind::Data {
             return Err(channel::Error::OutOfTurn.into());
         }
@@ -186,11 +296,22 @@ where
             }
         })?;
         let answer = Answer::new(answer, Arc::clone(session));
+        let piece = Piece {
+            batch: *batch,
+            texts: texts.clone(),
+        };
         if !answer.status().is_success() {
-            return Err(refusal(&answer));
+            return match refusal(&answer) {
+                // The enclave does not name the text.
+                error if error.is_about_input() && texts.len() > 1 => Ok(halves(piece).into()),
+                error if error.is_about_input() => {
+                    self.settle(piece, Err(error)).map(|()| Vec::new())
+                }
+                error => Err(error),
+            };
         }
         let vectors = Vectors::decode(answer.content()).map_err(|_| Error::AnswerInvalid)?;
-        if vectors.tokens.len() != batch.texts.len() {
+        if vectors.tokens.len() != texts.len() {
             return Err(Error::AnswerInvalid);
         }
         let items = vectors.tokens.iter().zip(&vectors.truncated);
@@ -204,7 +325,7 @@ where
             items: items.collect(),
             answer,
         };
-        (self.take)(batch, embeddings)
+        self.settle(piece, Ok(embeddings)).map(|()| Vec::new())
     }
 
     fn is_transient(error: &Error) -> bool {

@@ -77,6 +77,7 @@ pub(crate) fn refusal(answer: &Answer) -> Error {
             status: answer.status().as_u16(),
             code: error.code.unwrap_or_else(|| "SERVICE_REFUSED".to_owned()),
             message: error.message,
+            param: error.param,
         },
         Err(_) => Error::AnswerInvalid,
     }
@@ -124,6 +125,7 @@ struct Failure {
 struct FailureDetail {
     message: String,
     code: Option<String>,
+    param: Option<String>,
 }
 
 #[cfg(test)]

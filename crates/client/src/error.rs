@@ -84,6 +84,12 @@ pub enum Error {
         /// Of the whole request, padding included.
         bytes: usize,
     },
+    /// A text is longer than a channel takes in one message, and than any that an enclave embeds. It was not sent.
+    #[error("a text has {bytes} bytes, more than one message of a channel takes; it was not sent")]
+    TextTooLong {
+        /// Of the text.
+        bytes: usize,
+    },
     /// The caller ended a run.
     #[error("the run was stopped before its end")]
     Stopped,
@@ -99,6 +105,8 @@ pub enum Error {
         code: String,
         /// Its message.
         message: String,
+        /// The member of the request that is to blame.
+        param: Option<String>,
     },
     /// A sealed answer that is not what was asked for.
     #[error("the sealed answer is not a list of embeddings for the texts that were sent")]
@@ -128,6 +136,7 @@ impl Error {
             Self::Exchange(error) => error.code(),
             Self::Channel(error) => error.code(),
             Self::BatchTooLarge { .. } => "BATCH_TOO_LARGE",
+            Self::TextTooLong { .. } => "TEXT_TOO_LONG",
             Self::Stopped => "STOPPED",
             Self::RequestInvalid => "REQUEST_INVALID",
             Self::Service { code, .. } => code,
@@ -159,6 +168,7 @@ impl Error {
             Self::Exchange(error) => error.remedy(),
             Self::Channel(error) => error.remedy(),
             Self::BatchTooLarge { .. } => "Put fewer or shorter texts into one batch.",
+            Self::TextTooLong { .. } => "Split the text into parts of a few hundred words.",
             Self::Stopped => "Run it again for the rest.",
             Self::RequestInvalid => "Send fields of visible ASCII characters.",
             Self::Service {
@@ -184,6 +194,15 @@ impl Error {
                 .is_none_or(|status| status == 429 || status >= 500),
             Self::Service { status, .. } => matches!(status, 429 | 503),
             Self::Exchange(error) => error.is_stale(),
+            _ => false,
+        }
+    }
+
+    /// Whether a text is the reason: without it, the others of its request may be embedded.
+    pub fn is_about_input(&self) -> bool {
+        match self {
+            Self::TextTooLong { .. } => true,
+            Self::Service { param, .. } => param.as_deref() == Some("input"),
             _ => false,
         }
     }

@@ -57,7 +57,7 @@ mod upstream;
 
 pub use attestation::report::AttestationReport;
 pub use attestation::{Policy, PolicyError, UnixMillis};
-pub use bulk::Batch;
+pub use bulk::{Batch, Part};
 pub use client::{Client, ClientBuilder};
 pub use clock::Clock;
 pub use embeddings::{Embedding, Embeddings};

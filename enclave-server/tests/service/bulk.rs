@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use attestation::UnixMillis;
 use clap::Parser as _;
-use clearseal_client::{Batch, Client, Clock, Error, Host, Policy};
+use clearseal_client::{Batch, Client, Clock, Error, Host, Part, Policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
@@ -113,7 +113,8 @@ async fn embed(
     });
     let mut seen = Vec::new();
     let outcome = client
-        .bulk(&mut receive, |batch, embedded| {
+        .bulk(&mut receive, |batch, part| {
+            let embedded = part.outcome?;
             assert_eq!(embedded.items.len(), batch.texts.len());
             for (item, text) in embedded.items.iter().zip(&batch.texts) {
                 assert_eq!(item.tokens, text.len() as u64 + 2, "another text's vector");
@@ -156,16 +157,79 @@ async fn a_connection_that_is_cut_repeatedly_loses_and_repeats_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_that_is_too_large_for_a_channel_is_refused_at_once() {
+async fn a_batch_that_no_channel_takes_is_sent_in_parts() {
     let (enclave, proxy) = stack(Options::default()).await;
     let (network, channels) = network(proxy, pass).await;
-    let (send, mut receive) = mpsc::channel(1);
     let texts = vec!["x".repeat(60 << 10); 10];
-    send.send(Batch { texts, tag: () }).await.ok().unwrap();
-    let client = client(&enclave, network);
-    let outcome = client.bulk(&mut receive, |_, _| Ok(()));
-    assert_eq!(outcome.await.unwrap_err().code(), "BATCH_TOO_LARGE");
+    let (outcomes, batches) = outcomes(&client(&enclave, network), vec![texts]).await;
+    assert_eq!(batches.unwrap(), 1);
+    assert!(outcomes.iter().all(|(_, code)| code.is_none()));
+    assert!(outcomes.into_iter().map(|(at, _)| at).eq(0..10));
     assert_eq!(channels.load(Ordering::SeqCst), 1);
+}
+
+/// Embeds these batches. The place of each text among all of them, in the order in which they were handed out, and the code of the
+/// refusal of those that have no vector.
+async fn outcomes(
+    client: &Client,
+    batches: Vec<Vec<String>>,
+) -> (Vec<(usize, Option<String>)>, Result<u64, Error>) {
+    let (send, mut receive) = mpsc::channel(batches.len());
+    let mut first = 0;
+    for texts in batches {
+        let tag = first;
+        first += texts.len();
+        send.try_send(Batch { texts, tag }).ok().unwrap();
+    }
+    drop(send);
+    let mut seen = Vec::new();
+    let take = |batch: &Batch<usize>, part: Part| {
+        if let Ok(embedded) = &part.outcome {
+            assert_eq!(embedded.items.len(), part.texts.len());
+            for (item, text) in embedded.items.iter().zip(&batch.texts[part.texts.clone()]) {
+                // The toy reads the letters of a short word, and a long one as one that it does not know.
+                let read = if text.len() < 14 { text.len() } else { 1 };
+                assert_eq!(item.tokens, read as u64 + 2, "another text's vector");
+            }
+        }
+        let code = part.outcome.err().map(|error| error.code().to_owned());
+        seen.extend(part.texts.map(|at| (batch.tag + at, code.clone())));
+        Ok(())
+    };
+    let outcome = client.bulk(&mut receive, take).await;
+    (seen, outcome)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_that_is_refused_fails_alone_and_in_its_place() {
+    let (enclave, proxy) = stack(Options::default()).await;
+    let (network, _) = network(proxy, cut).await;
+    let [empty, long, longest] =
+        ["", &"x".repeat(70_000), &"x".repeat(600 << 10)].map(str::to_owned);
+    let bad = [
+        (0, &empty, "INPUT_EMPTY"),
+        (1, &longest, "TEXT_TOO_LONG"),
+        (77, &long, "TEXT_TOO_LONG"),
+        (78, &empty, "INPUT_EMPTY"),
+        (399, &long, "TEXT_TOO_LONG"),
+    ];
+    let texts = (0..400).map(|at| match bad.iter().find(|(bad, ..)| *bad == at) {
+        Some((_, text, _)) => (*text).clone(),
+        None => "x".repeat(1 + at % 13),
+    });
+    let batches: Vec<_> = texts
+        .collect::<Vec<_>>()
+        .chunks(BATCH)
+        .map(<[_]>::to_vec)
+        .collect();
+    let count = batches.len() as u64;
+    let (outcomes, answered) = outcomes(&client(&enclave, network), batches).await;
+    assert_eq!(answered.unwrap(), count);
+    let expected = (0..400).map(|at| {
+        let bad = bad.iter().find(|(bad, ..)| *bad == at);
+        (at, bad.map(|(_, _, code)| (*code).to_owned()))
+    });
+    assert_eq!(outcomes, expected.collect::<Vec<_>>());
 }
 
 /// Reads one frame of the host.
@@ -305,7 +369,8 @@ async fn a_clock_that_is_set_during_a_run_costs_only_a_connection() {
         }
         drop(send);
         let mut seen = Vec::new();
-        let outcome = client.bulk(&mut receive, |batch, _| {
+        let outcome = client.bulk(&mut receive, |batch, part| {
+            part.outcome?;
             seen.push(batch.tag);
             if batch.tag == 5 {
                 seconds.store(after, Ordering::SeqCst);
@@ -349,7 +414,8 @@ async fn a_channel_is_closed_before_its_next_batch_where_its_release_is_withdraw
         send.send(batch(0)).await.ok().unwrap();
         let mut send = Some(send);
         let mut seen = Vec::new();
-        let outcome = client.bulk(&mut receive, |done, _| {
+        let outcome = client.bulk(&mut receive, |done, part| {
+            part.outcome?;
             seen.push(done.tag);
             // The channel is idle now, and would be used for the next batch.
             if let Some(send) = send.take() {
