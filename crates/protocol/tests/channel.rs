@@ -2,14 +2,17 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-use attestation::{Aead, Evidence, Kem, SignatureMemory};
+use attestation::{Aead, Evidence, Kem, Policy, SignatureMemory};
 use fixtures::channel::{
     AES, BOTH, CHACHA, CLASSIC, END, START, connect, frame, judge, open, options,
 };
 use fixtures::enclave::{Enclave, NOW};
 use fixtures::rng;
 use protocol::channel::frame::Kind;
-use protocol::channel::{Accepted, ChannelError, ClientOptions, ReceivedHello, begin};
+use protocol::channel::{
+    Accepted, ChannelError, ClientOptions, PendingClient, ReceivedHello, Session, begin,
+};
+use protocol::receipt::ReceiptSigner;
 
 #[test]
 fn a_session_carries_both_directions_in_every_suite() {
@@ -208,44 +211,51 @@ fn an_attacker_on_the_path_cannot_choose_a_weaker_suite() {
     assert!(ReceivedHello::read(&hello, &[]).is_err());
 }
 
+/// A client that has presented evidence of `caller` to `enclave`, signed by `signer`, and its own end of the session.
+fn present(
+    enclave: &mut Enclave,
+    caller: &mut Enclave,
+    signer: Option<&ReceiptSigner>,
+) -> (PendingClient, Session) {
+    let has_evidence = ClientOptions {
+        has_evidence: true,
+        ..options(CLASSIC)
+    };
+    let mut rng = rng(11);
+    let (hello, awaiting) = begin(has_evidence, &mut rng).unwrap();
+    let arrival = ReceivedHello::read(&hello, AES).unwrap();
+    assert!(arrival.has_evidence());
+    let (answer, awaiting_key) = enclave.answer_hello_with(arrival.prepare(&mut rng), true);
+    let attested = judge(awaiting, &answer, &enclave.policy).unwrap();
+    assert!(attested.wants_evidence());
+    let encapsulated = attested.encapsulate(START, &mut rng).unwrap();
+    let keys = vec![attestation::KeyConfig {
+        key_id: 0,
+        kem: Kem::X25519,
+        public_key: vec![9; 32],
+        symmetric: vec![(attestation::Kdf::HkdfSha256, Aead::Aes256Gcm)],
+    }];
+    let (document, manifest) = caller.evidence(&encapsulated.nonce(), keys);
+    let evidence = Evidence {
+        document: &document,
+        manifest: &manifest,
+    };
+    let (key, client) = encapsulated
+        .with_evidence(evidence, signer.unwrap_or(&caller.signer))
+        .unwrap();
+    let Accepted::WithEvidence(pending) = awaiting_key.receive(&key, START, END).unwrap() else {
+        panic!("evidence was asked for");
+    };
+    (pending, client)
+}
+
 #[test]
 fn the_client_signs_with_the_key_that_its_own_document_binds() {
     let mut enclave = Enclave::start(1);
     let mut caller = Enclave::start(20);
     let other = Enclave::start(21);
-    let has_evidence = ClientOptions {
-        has_evidence: true,
-        ..options(CLASSIC)
-    };
-    for (signer_is_attested, expected) in [(true, None), (false, Some("CHANNEL_FORGED"))] {
-        let mut rng = rng(11);
-        let (hello, awaiting) = begin(has_evidence, &mut rng).unwrap();
-        let arrival = ReceivedHello::read(&hello, AES).unwrap();
-        assert!(arrival.has_evidence());
-        let (answer, awaiting_key) = enclave.answer_hello_with(arrival.prepare(&mut rng), true);
-        let attested = judge(awaiting, &answer, &enclave.policy).unwrap();
-        assert!(attested.wants_evidence());
-        let encapsulated = attested.encapsulate(START, &mut rng).unwrap();
-        let keys = vec![attestation::KeyConfig {
-            key_id: 0,
-            kem: Kem::X25519,
-            public_key: vec![9; 32],
-            symmetric: vec![(attestation::Kdf::HkdfSha256, Aead::Aes256Gcm)],
-        }];
-        let (document, manifest) = caller.evidence(&encapsulated.nonce(), keys);
-        let evidence = Evidence {
-            document: &document,
-            manifest: &manifest,
-        };
-        let signer = match signer_is_attested {
-            true => &caller.signer,
-            false => &other.signer,
-        };
-        let (key, mut client) = encapsulated.with_evidence(evidence, signer).unwrap();
-        let Accepted::WithEvidence(pending) = awaiting_key.receive(&key, START, END).unwrap()
-        else {
-            panic!("evidence was asked for");
-        };
+    for (signer, expected) in [(None, None), (Some(&other.signer), Some("CHANNEL_FORGED"))] {
+        let (pending, mut client) = present(&mut enclave, &mut caller, signer);
         let (_, judged) = pending.appraise(&caller.policy, NOW, &mut SignatureMemory::new());
         let outcome = judged.including_simulated();
         assert_eq!(outcome.as_ref().err().map(|error| error.code()), expected);
@@ -265,4 +275,33 @@ fn the_client_signs_with_the_key_that_its_own_document_binds() {
         attested.finish(START, &mut rng).err(),
         Some(ChannelError::EvidenceWanted)
     );
+}
+
+#[test]
+fn a_client_is_judged_with_the_revocation_lists_that_the_server_has() {
+    let mut enclave = Enclave::start(1);
+    let mut caller = Enclave::start(20);
+    let mut required: serde_json::Value = serde_json::from_str(&caller.policy.to_json()).unwrap();
+    required["revocation"] = "required".into();
+    let required = Policy::chosen_by_hand(required.to_string().as_bytes()).unwrap();
+    let forgery = caller.issuer.forge(&forge::Contents::example(), NOW.0);
+    let mut regional = forgery.crl(1);
+    regional.entries.push(forgery.revocation(2));
+    let (current, revoking) = (forgery.crls(), forgery.sign_crl(&regional, 1));
+    let when_given = caller.policy.clone();
+    for (policy, lists, expected) in [
+        (&when_given, &[][..], None),
+        (&when_given, &current, None),
+        (&when_given, &revoking, Some("CERTIFICATE_REVOKED")),
+        (&required, &[], Some("REVOCATION_UNKNOWN")),
+        (&required, &current, None),
+        (&required, &revoking, Some("CERTIFICATE_REVOKED")),
+    ] {
+        let (pending, _) = present(&mut enclave, &mut caller, None);
+        let pending = pending.with_crls(lists.to_vec());
+        let (report, judged) = pending.appraise(policy, NOW, &mut SignatureMemory::new());
+        assert_eq!(report.code.as_deref(), expected);
+        let session = judged.including_simulated();
+        assert_eq!(session.is_ok(), expected.is_none());
+    }
 }

@@ -66,13 +66,21 @@ impl Encapsulated {
 pub struct PendingClient {
     pub(super) document: Vec<u8>,
     pub(super) manifest: Vec<u8>,
+    pub(super) crls: Vec<u8>,
     pub(super) signature: [u8; 64],
     pub(super) nonce: [u8; 32],
     pub(super) session: Session,
 }
 
 impl PendingClient {
-    /// Checks 1 to 25 on the client's evidence, live.
+    /// Adds certificate revocation lists, in DER, one after another: a policy may require them. The client sends none, so they
+    /// come from the server's own source.
+    #[must_use]
+    pub fn with_crls(self, crls: Vec<u8>) -> Self {
+        Self { crls, ..self }
+    }
+
+    /// Checks 1 to 25 and 27 on the client's evidence, live.
     pub fn appraise(
         self,
         policy: &Policy,
@@ -81,6 +89,7 @@ impl PendingClient {
     ) -> (AttestationReport, AppraisedClient) {
         let (report, conclusion) = Appraisal::of(&self.document)
             .with_manifest(&self.manifest)
+            .with_crls(&self.crls)
             .with_memory(memory)
             .verify(
                 policy,

@@ -208,6 +208,7 @@ impl AwaitingKey {
             (true, Some(presented)) => Ok(Accepted::WithEvidence(PendingClient {
                 document: presented.evidence.document.to_vec(),
                 manifest: presented.evidence.manifest.to_vec(),
+                crls: Vec::new(),
                 signature: *presented.signature,
                 nonce: client_nonce(&self.client_hello, &self.server_hello, key.enc),
                 session,
