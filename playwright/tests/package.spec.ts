@@ -84,6 +84,45 @@ test("Node: OpenAI's own client runs over a session's fetch", async ({ project }
   }
 });
 
+/** Streams texts of which the enclave refuses two, and no channel takes a third. */
+const STREAM = `
+import { connect } from "@clearseal/verifier";
+const { session } = await connect(process.env.SERVICE, { allowSimulated: true });
+const texts = Array.from({ length: 60 }, (_, at) => \`line \${at}\`);
+texts[3] = "";
+texts[20] = "word ".repeat(14_000);
+texts[41] = "x".repeat(600 * 1024);
+const parts = [];
+for await (const { status, first, count, code, dimension } of session.stream(texts)) {
+  parts.push([status, first, count, code ?? dimension]);
+}
+console.log(JSON.stringify(parts));
+session.close();
+`;
+
+test("Node: a text that is refused fails alone in a stream", async ({ project }) => {
+  const stack = await Stack.start();
+  try {
+    writeFileSync(join(project, "stream.mjs"), STREAM);
+    // Node 20 has its WebSocket behind this flag.
+    const { stdout } = await run("node", ["--experimental-websocket", "stream.mjs"], {
+      cwd: project,
+      env: { ...process.env, SERVICE: stack.url },
+    });
+    expect(JSON.parse(stdout)).toEqual([
+      ["embedded", 0, 3, 384],
+      ["rejected", 3, 1, "INPUT_EMPTY"],
+      ["embedded", 4, 16, 384],
+      ["rejected", 20, 1, "TEXT_TOO_LONG"],
+      ["embedded", 21, 20, 384],
+      ["rejected", 41, 1, "TEXT_TOO_LONG"],
+      ["embedded", 42, 18, 384],
+    ]);
+  } finally {
+    await stack.close();
+  }
+});
+
 /** Shows the status of a connection and the number of vectors. */
 const PAGE = (specifier: string) => `
 import { connect } from ${JSON.stringify(specifier)};

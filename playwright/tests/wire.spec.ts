@@ -46,6 +46,39 @@ test("no plaintext and no number of the embedding appears on a connection or in 
   }
 });
 
+for (const way of [[], ["--bulk"]]) {
+  test(`${["the command line", ...way].join(" ")} leaves out a line that is refused, and names it`, async ({
+    stack,
+  }) => {
+    const lines = [
+      "The cat sleeps.",
+      "word ".repeat(14_000),
+      "A kitten naps.",
+      "x".repeat(600 * 1024),
+      "End.",
+    ];
+    const options = [
+      "embed",
+      "--accept-simulated",
+      "--url",
+      stack.proxyUrl,
+      "--fields",
+      "index,tokens",
+      ...way,
+    ];
+    const embedding = run(binary("clearseal"), options);
+    embedding.child.stdin?.end(`${lines.join("\n")}\n`);
+    const { code, stdout, stderr } = await embedding
+      .catch((failure: { code: number; stdout: string; stderr: string }) => failure)
+      .then((ended) => ({ code: 0, ...ended }));
+    const rows = stdout.trimEnd().split("\n");
+    expect(rows.map((row) => (JSON.parse(row) as { index: number }).index)).toEqual([0, 2, 4]);
+    expect(stderr).toMatch(/^index 1 is left out: .*70000 bytes.*TEXT_TOO_LONG/m);
+    expect(stderr).toMatch(/^index 3 is left out: .*614400 bytes.*TEXT_TOO_LONG/m);
+    expect(code).toBe(3);
+  });
+}
+
 test("the command line embeds like the page, and audits its receipts", async ({ stack }) => {
   const folder = await mkdtemp(join(tmpdir(), "clearseal-"));
   try {
