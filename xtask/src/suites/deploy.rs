@@ -17,6 +17,7 @@ const EXPOSURE: &str = "20";
 pub(crate) fn test() -> Result<Option<String>> {
     let deploy = paths::root().join("deploy");
     metrics_exist(&deploy)?;
+    proxy_options(&deploy)?;
     haproxy()?;
     configuration_in_cluster(&deploy.join("kubernetes/balancer.yaml"))?;
     prometheus(&deploy.join("prometheus"))?;
@@ -170,6 +171,56 @@ fn metrics_exist(deploy: &Path) -> Result<()> {
         "the dashboard shows nothing of {hidden:?}"
     );
     Ok(())
+}
+
+/// Files that start host-proxy before an enclave of AWS.
+const STARTS_PROXY: [&str; 2] = ["ec2/clearseal-proxy.service", "kubernetes/clearseal.yaml"];
+
+/// Every option that a deployment gives to host-proxy is one of its options, and each serves revocation lists.
+fn proxy_options(deploy: &Path) -> Result<()> {
+    let known = known_options()?;
+    for file in STARTS_PROXY {
+        let text = fs::read_to_string(deploy.join(file))?;
+        let given = options(&text);
+        if let Some(unknown) = given.iter().find(|option| !known.contains(**option)) {
+            bail!("deploy/{file} names {unknown}, which is not an option of host-proxy");
+        }
+        ensure!(
+            given.contains("--crl"),
+            "deploy/{file} serves no revocation lists, which policies may require: pass --crl"
+        );
+    }
+    Ok(())
+}
+
+/// Options in the lines that are not comments.
+fn options(text: &str) -> BTreeSet<&str> {
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .flat_map(|line| {
+            line.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-')
+        })
+        .filter(|word| word.starts_with("--") && !word.starts_with("---"))
+        .collect()
+}
+
+/// Options of host-proxy, out of its source: `long = "name"`, or the name of the field.
+fn known_options() -> Result<BTreeSet<String>> {
+    let source = fs::read_to_string(paths::root().join("host-proxy/src/config.rs"))?;
+    let mut options = BTreeSet::new();
+    for argument in source.split("#[arg(").skip(1) {
+        let field = argument.split("pub ").nth(1);
+        let field = field.and_then(|rest| rest.split(':').next());
+        let named = argument
+            .split_once("long = \"")
+            .and_then(|(_, rest)| rest.split('"').next());
+        let name = named
+            .or(field)
+            .context("host-proxy's options cannot be read")?;
+        options.insert(format!("--{}", name.replace('_', "-")));
+    }
+    ensure!(options.contains("--enclave"), "host-proxy has no --enclave");
+    Ok(options)
 }
 
 /// Names of ours and of HAProxy's in `text`.
