@@ -6,6 +6,8 @@ import type { Enclave, Verifier } from "./verifier.js";
 const LONGEST_EVIDENCE = 32 * 1024;
 const LONGEST_POLICY = 64 * 1024;
 const LONGEST_CRLS = 10 * 1024 * 1024;
+/** Longest for revocation lists after the evidence came, where the policy can do without. */
+const LISTS_WAIT_MS = 2000;
 
 export interface Service {
   readonly verifier: Verifier;
@@ -43,16 +45,21 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
   const own = service.policy ?? verifier.embeddedPolicy();
   // A service's own policy is only for development, so it is not requested otherwise.
   const asksTheService = own === null && service.allowSimulated;
-  const [reply, crls, serverPolicy] = await Promise.all([
-    request(transport, url, LONGEST_EVIDENCE, { headers: { accept: "application/cbor" } }, signal),
-    revocationLists(service, signal),
+  const headers = { accept: "application/cbor" };
+  const answered = request(transport, url, LONGEST_EVIDENCE, { headers }, signal)
+    // The enclave's clock is compared with this moment, whenever the rest comes.
+    .then((answer) => ({ reply: answer, now: service.now() }));
+  const lists = revocationLists(service, signal);
+  const [{ reply, now }, serverPolicy] = await Promise.all([
+    answered,
     asksTheService ? developmentPolicy(service, signal) : null,
   ]);
   if (reply.status === "unreachable") return reply;
   if (reply.status === "denied") return unreachable(reply.problem);
   if (reply.status === "key-unknown") return { status: "unreachable", problem: ODD };
+  const waits = requiresLists(own ?? serverPolicy);
+  const crls = (waits ? await lists : await within(lists, LISTS_WAIT_MS)) ?? new Uint8Array(0);
   challenge.setCrls(crls);
-  const now = service.now();
   const verifying = service.allowSimulated
     ? challenge.verifyAllowingSimulation(reply.bytes, service.policy, serverPolicy, now, service.subtle)
     : challenge.verify(reply.bytes, service.policy, now, service.subtle);
@@ -78,6 +85,15 @@ async function revocationLists(service: Service, signal: AbortSignal | undefined
   const url = new URL("v1/crls", service.base);
   const reply = await request(service.transport, url, LONGEST_CRLS, {}, signal);
   return reply.status === "ok" ? reply.bytes : new Uint8Array(0);
+}
+
+/** Whether a policy refuses evidence that comes without revocation lists. An unreadable policy is refused anyway. */
+function requiresLists(policy: string | null): boolean {
+  try {
+    return policy !== null && JSON.parse(policy)?.revocation === "required";
+  } catch {
+    return false;
+  }
 }
 
 /** Development policy of a simulated service; `null` if it has none. Never leads to *verified*. */

@@ -124,7 +124,7 @@ async function hint(response: Response, url: URL, ends: Ends): Promise<Reply> {
   const code =
     typeof problem?.code === "string" && /^[A-Z][A-Z0-9_]{0,63}$/.test(problem.code) ? problem.code : null;
   const { status } = response;
-  const denied = status === 413 || status === 429 || (status === 503 && code === "BUSY");
+  const denied = status === 413 || status === 429 || (status === 503 && /(^|_)BUSY$/.test(code ?? ""));
   return { status: denied ? "denied" : "unreachable", problem: refusal(response, url, code) };
 }
 

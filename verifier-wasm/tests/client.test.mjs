@@ -60,6 +60,27 @@ test("revocation lists that the host serves are judged with the evidence, and ke
   }
 });
 
+test("lists that come late do not move the moment that the evidence is judged at", async () => {
+  let time = 1000;
+  const after = (milliseconds) => async () => {
+    await new Promise((resolve) => setTimeout(resolve, milliseconds));
+    time += 60_000;
+    return new Response("lists");
+  };
+  const lists = new TextEncoder().encode("lists");
+  const { seen } = await session(fakeVerifier(), { "/v1/crls": after(50) }, { now: () => time });
+  assert.equal(seen.judged[0].nowMs, 1000);
+  assert.deepEqual(seen.crls, [lists]);
+
+  // Never: the policy can do without.
+  const never = await session(fakeVerifier(), { "/v1/crls": hang }, { now: () => 1000 });
+  assert.deepEqual(never.seen.crls, [new Uint8Array(0)]);
+
+  const policy = JSON.stringify({ revocation: "required" });
+  const required = await session(fakeVerifier(), { "/v1/crls": after(2500) }, { policy });
+  assert.deepEqual(required.seen.crls, [lists]);
+});
+
 test("a verifier that never answers ends as no verdict, and nothing is sent", async () => {
   const network = fakeFetch({ "/v1/attestation": evidence });
   const { verifier } = fakeVerifier();
@@ -394,6 +415,8 @@ test("an answer that is missing or was rewritten buys one fresh check and one mo
 test("a host that is busy, or gets too much, is not asked for more", async () => {
   for (const denied of [
     () => problem(503, { type: "about:blank", code: "BUSY" }),
+    () => problem(503, { type: "about:blank", code: "GATEWAY_BUSY" }),
+    () => problem(503, { type: "about:blank", code: "MEMORY_BUSY" }),
     () => problem(429, { type: "about:blank", code: "SOURCE_BUSY" }),
     () => problem(413, { type: "about:blank", code: "BODY_TOO_LARGE" }),
   ]) {
