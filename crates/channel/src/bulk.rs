@@ -86,7 +86,7 @@ pub trait Work {
     /// What is sent for an item, without its number. Called again where it is sent again.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// As [`connect`](Self::connect), once the items before it are answered.
     fn encode(
         &mut self,
         peer: &Self::Peer,
@@ -233,16 +233,16 @@ impl<T> State<T> {
                 sent.map_err(|_| W::Error::from(Error::HalfSent))?;
                 Ok::<_, W::Error>(pending)
             };
-            // Why nothing more can be sent here. What was sent before is answered all the same, so every connection gets further.
+            // Why nothing more can be sent here, or at all. What was sent before is answered all the same: every connection gets
+            // further, and an item that cannot be sent costs none of those before it.
             let mut stopped = None;
             for item in &self.in_flight {
                 match send(work, item) {
                     Ok(sent) => pending.push_back(sent),
-                    Err(error) if W::is_transient(&error) => {
+                    Err(error) => {
                         stopped = Some(error);
                         break;
                     }
-                    Err(error) => return Err(error),
                 }
             }
             loop {
@@ -253,8 +253,7 @@ impl<T> State<T> {
                 {
                     match send(work, &item) {
                         Ok(sent) => pending.push_back(sent),
-                        Err(error) if W::is_transient(&error) => stopped = Some(error),
-                        Err(error) => return Err(error),
+                        Err(error) => stopped = Some(error),
                     }
                     // Where it was not sent, the next connection takes it.
                     self.in_flight.push_back(item);

@@ -70,6 +70,8 @@ struct Run {
     first_carries: usize,
     /// The call of `encode` that fails once.
     fails_at: Option<usize>,
+    /// The item that `encode` never takes.
+    refuses: Option<u8>,
     encoded: usize,
     answers: Vec<u8>,
     /// Items that the enclave has read, over all connections.
@@ -85,6 +87,7 @@ impl Run {
             connections: 0,
             first_carries: usize::MAX,
             fails_at: None,
+            refuses: None,
             encoded: 0,
             answers: Vec::new(),
             read: Arc::default(),
@@ -151,6 +154,9 @@ impl Work for Run {
 
     fn encode(&mut self, (): &(), item: &u8) -> Result<(Vec<u8>, ()), Error> {
         self.encoded += 1;
+        if self.refuses == Some(*item) {
+            return Err(Error::OutOfTurn);
+        }
         match self.fails_at {
             Some(call) if call == self.encoded => Err(Error::Silent),
             _ => Ok((vec![*item; ITEM], ())),
@@ -194,5 +200,18 @@ async fn an_item_that_cannot_be_encoded_now_is_not_lost() {
         run.fails_at = Some(call);
         assert_eq!(run.over(4).await.unwrap(), 4, "call {call}");
         assert_eq!(run.answers, [0, 1, 2, 3]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_item_that_is_never_sent_costs_no_answer_to_those_before_it() {
+    for first_carries in [2, usize::MAX] {
+        let mut run = Run::new();
+        run.first_carries = first_carries;
+        run.refuses = Some(5);
+        let outcome = run.over(8).await;
+        assert!(matches!(outcome, Err(Error::OutOfTurn)), "{outcome:?}");
+        assert_eq!(run.answers, [0, 1, 2, 3, 4]);
+        assert!(run.connections <= 2);
     }
 }
