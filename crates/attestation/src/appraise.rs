@@ -78,7 +78,10 @@ impl AuthenticAttestation {
         check_debug_mode(debug, policy, log)?;
         let release = check_measurements(self.claims(), policy, freshness.time(), log)?;
         check_freshness(self.claims(), policy, freshness, log)?;
-        let ends = [release.not_after, policy.not_after()];
+        // Later the same lists would be refused.
+        let lists = self.revocation.next_update.map(UnixMillis::from_seconds);
+        let lists = lists.filter(|_| policy.revocation_required);
+        let ends = [release.not_after, policy.not_after(), lists];
         Ok(AppraisedAttestation {
             // The anchor that verified the chain decides, not the anchor that the policy names.
             genuine: policy.proves() && self.aws && !debug,
@@ -97,7 +100,7 @@ impl AuthenticAttestation {
 
     /// Check 27, second half: missing lists are an error only if the policy requires them.
     fn check_revocation(&self, policy: &Policy) -> Result<(), AttestationError> {
-        match &self.uncovered {
+        match &self.revocation.uncovered {
             Some(certificate) if policy.revocation_required => {
                 let observed = Observed::certificate(certificate, "is not covered by any CRL");
                 Err(AttestationError::new(

@@ -1,5 +1,7 @@
 //! Stage 4: do these keys belong to the enclave? Check 25. The only code that returns keys.
 
+use std::ops::Range;
+
 use sha2::{Digest, Sha256};
 
 use crate::appraise::AppraisedAttestation;
@@ -200,7 +202,7 @@ impl VerifiedAttestation {
     }
 
     /// The last moment at which the keys may be used, by the enclave's clock: the earliest end among manifest, leaf, every
-    /// issuing certificate, release and policy.
+    /// issuing certificate, release and policy, and the revocation lists where the policy requires them.
     pub fn valid_until(&self) -> UnixMillis {
         let Self { appraised, .. } = self;
         let seconds = appraised
@@ -209,6 +211,12 @@ impl VerifiedAttestation {
             .min(self.manifest.not_after);
         let until = UnixMillis::from_seconds(seconds);
         appraised.accepted_until.map_or(until, |end| end.min(until))
+    }
+
+    /// Ranges of the revocation lists that check 27 used, among the bytes that were given: those that cover a certificate of
+    /// this chain, each once. The others are not needed to appraise it again.
+    pub fn crls(&self) -> &[Range<usize>] {
+        &self.appraised.authentic.revocation.lists
     }
 
     /// Offset of the enclave's clock from the verifier's, measured by a live check; zero if the document was appraised later.

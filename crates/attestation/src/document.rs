@@ -14,7 +14,7 @@ use crate::error::{AttestationError, ErrorCode};
 use crate::observed::Observed;
 use crate::payload;
 use crate::report::{CertificateView, CheckLog};
-use crate::revocation;
+use crate::revocation::{self, Revocation};
 use crate::signatures::{Known, MAX_PENDING, PendingSignature, SignatureId, SignatureMemory};
 use crate::time::UnixMillis;
 
@@ -170,7 +170,7 @@ impl AttestationDocument {
         chain::compare_names(&leaf, &self.claims.module_id, log);
         // Check 17. Nothing in the document decides this moment; `appraise` compares it with the requested one.
         log.pass(CheckId::JudgedTime, format!("Judged as of {at}"));
-        let uncovered = revocation::check(&leaf.links, crls, at, memory, log)?;
+        let revocation = revocation::check(&leaf.links, crls, at, memory, log)?;
 
         let (chain, chain_not_after) = (leaf.views, leaf.chain_not_after);
         Ok(AuthenticAttestation {
@@ -180,7 +180,7 @@ impl AttestationDocument {
             aws: anchor.is_aws(),
             at,
             chain_not_after,
-            uncovered,
+            revocation,
         })
     }
 }
@@ -240,8 +240,7 @@ pub struct AuthenticAttestation {
     pub(crate) at: UnixMillis,
     /// Unix seconds.
     pub(crate) chain_not_after: u64,
-    /// A certificate that no revocation list covered, although one should have.
-    pub(crate) uncovered: Option<String>,
+    pub(crate) revocation: Revocation,
 }
 
 impl AuthenticAttestation {

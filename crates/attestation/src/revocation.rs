@@ -3,6 +3,8 @@
 //! Anyone may pass on a revocation list: it is signed by the CA whose certificates it names. The host supplies lists together
 //! with the document, and can only withhold them, or pass on an older one that has not ended.
 
+use std::ops::Range;
+
 use der::Encode;
 
 use crate::chain::Link;
@@ -17,16 +19,31 @@ use crate::time::UnixMillis;
 /// Upper bound on the lists of one appraisal, because each costs a signature.
 const MAX_LISTS: usize = 64;
 
+/// The outcome of check 27 for a chain of which no certificate is revoked.
+#[derive(Clone, Debug)]
+pub(crate) struct Revocation {
+    /// The first certificate of which the lists should have spoken and did not.
+    pub(crate) uncovered: Option<String>,
+    /// Places of the lists that the judgement rests on, in order and each once. The same evidence with these alone has the same
+    /// outcome at the same moment.
+    pub(crate) lists: Vec<Range<usize>>,
+    /// First nextUpdate among them, Unix seconds.
+    pub(crate) next_update: Option<u64>,
+}
+
 /// How the lists cover one certificate that none of them names.
 #[derive(Default)]
 struct Status {
-    /// Dates of the latest list that covers it: thisUpdate and nextUpdate, Unix seconds.
-    covered: Option<(u64, u64)>,
+    /// The latest list that covers it.
+    covered: Option<Covered>,
     /// Why a list of its issuer is not used.
     unusable: Option<AttestationError>,
 }
 
-/// Check 27. `lists` holds revocation lists in DER, one after another. Returns the first certificate that they should
+/// Dates of a list, thisUpdate and nextUpdate in Unix seconds, and its range among all lists.
+type Covered = (u64, u64, Range<usize>);
+
+/// Check 27. `lists` holds revocation lists in DER, one after another. The result names the first certificate that they should
 /// have covered and did not; the policy decides whether that is an error.
 ///
 /// Steps, for each list (RFC 5280 §6.3.3):
@@ -44,7 +61,7 @@ pub(crate) fn check(
     at: UnixMillis,
     memory: &mut SignatureMemory,
     log: &mut CheckLog<CheckId>,
-) -> Result<Option<String>, AttestationError> {
+) -> Result<Revocation, AttestationError> {
     if lists.len() > MAX_CRLS {
         let observed = Observed::size("revocation lists", lists.len());
         return Err(AttestationError::new(ErrorCode::CrlTooLarge, observed));
@@ -64,7 +81,9 @@ pub(crate) fn check(
             let observed = Observed::unreadable(name, fault.what);
             AttestationError::new(fault.code, observed)
         };
+        let start = lists.len() - rest.len();
         let crl = Crl::split(&mut rest).map_err(|fault| refuse("a CRL", fault))?;
+        let place = start..lists.len() - rest.len();
         for (pair, status) in links.windows(2).zip(statuses.iter_mut().skip(1)) {
             let [issuer, subject] = pair else { continue };
             if !names(issuer, &crl) {
@@ -87,8 +106,11 @@ pub(crate) fn check(
             }
             match usable(&contents, subject, name, at) {
                 Ok(()) => {
-                    let dates = (contents.this_update, contents.next_update);
-                    status.covered = status.covered.max(Some(dates));
+                    let (from, until) = (contents.this_update, contents.next_update);
+                    let is_later = |(before, end, _): &Covered| (from, until) > (*before, *end);
+                    if status.covered.as_ref().is_none_or(is_later) {
+                        status.covered = Some((from, until, place.clone()));
+                    }
                 }
                 Err(error) => status.unusable = Some(error),
             }
@@ -99,7 +121,23 @@ pub(crate) fn check(
         .find(|status| status.covered.is_none() && status.unusable.is_some());
     match unusable.and_then(|status| status.unusable.take()) {
         Some(error) => Err(error),
-        None => Ok(report(links, &statuses, count, log)),
+        None => Ok(Revocation {
+            uncovered: report(links, &statuses, count, log),
+            ..keep(&statuses)
+        }),
+    }
+}
+
+/// Keeps the lists that cover a certificate. A host can add any number of others.
+fn keep(statuses: &[Status]) -> Revocation {
+    let covered = || statuses.iter().filter_map(|status| status.covered.as_ref());
+    let mut places: Vec<_> = covered().map(|(_, _, place)| place.clone()).collect();
+    places.sort_by_key(|place| place.start);
+    places.dedup();
+    Revocation {
+        uncovered: None,
+        lists: places,
+        next_update: covered().map(|(_, until, _)| *until).min(),
     }
 }
 
@@ -193,10 +231,10 @@ fn report(
             false => issuer.certificate.may_sign_crls(),
         };
         expects_lists |= expected;
-        match status.covered {
-            Some((from, to)) => {
+        match &status.covered {
+            Some((from, to, _)) => {
                 covered.push(subject.name.as_str());
-                (oldest, until) = (oldest.min(from), until.min(to));
+                (oldest, until) = (oldest.min(*from), until.min(*to));
             }
             None if expected => {
                 missing.get_or_insert_with(|| subject.name.clone());

@@ -112,7 +112,7 @@ impl Answer {
         } = &*self.session;
         let (document, manifest) = (document.clone(), manifest.clone());
         let bundle = AuditBundle::of(&self.answer, document, manifest, with_content)?;
-        Some(bundle.with_crls(crls.clone()))
+        Some(bundle.with_crls(crls.to_vec()))
     }
 
     /// The answer as an ordinary HTTP response, with the receipt in the field `clearseal-receipt`.

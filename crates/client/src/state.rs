@@ -1,5 +1,6 @@
 //! What is known of an upstream.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use attestation::report::AttestationReport;
@@ -83,8 +84,8 @@ pub struct Session {
     pub(crate) report: AttestationReport,
     pub(crate) document: Vec<u8>,
     pub(crate) manifest: Vec<u8>,
-    /// Certificate revocation lists that came with the evidence, in DER, one after another.
-    pub(crate) crls: Vec<u8>,
+    /// The revocation lists that cover its chain, in DER, one after another. A host chooses how many others it serves.
+    pub(crate) crls: Arc<[u8]>,
     /// The nonce that the document answers.
     nonce: Vec<u8>,
     accept_simulated: bool,
@@ -102,6 +103,11 @@ pub(crate) struct Answer<'a> {
     /// When it came, by the client's clock.
     pub(crate) at: UnixMillis,
     pub(crate) accept_simulated: bool,
+}
+
+fn kept(crls: &[u8], places: &[Range<usize>]) -> Arc<[u8]> {
+    let lists = places.iter().filter_map(|place| crls.get(place.clone()));
+    lists.collect::<Vec<_>>().concat().into()
 }
 
 impl Session {
@@ -128,11 +134,11 @@ impl Session {
         };
         match enclave {
             Some(attestation) => Ok(Self {
+                crls: kept(crls, attestation.crls()),
                 attestation,
                 report,
                 document: evidence.document.to_vec(),
                 manifest: evidence.manifest.to_vec(),
-                crls: crls.to_vec(),
                 nonce: nonce.to_vec(),
                 accept_simulated,
                 judged_by: number,
@@ -245,7 +251,8 @@ impl Session {
         &self.manifest
     }
 
-    /// The certificate revocation lists that the host served, in DER, one after another; empty where it served none.
+    /// The certificate revocation lists that cover the document's chain, in DER, one after another; empty where the host served none.
+    /// Others that it served are not kept.
     pub fn crl_bytes(&self) -> &[u8] {
         &self.crls
     }
@@ -254,6 +261,12 @@ impl Session {
     pub fn valid_until(&self) -> UnixMillis {
         let offset = self.attestation.clock_offset();
         offset.to_local(self.attestation.valid_until())
+    }
+
+    /// Milliseconds from the beginning of the manifest to the end of this proof.
+    pub(crate) fn lifetime(&self) -> u64 {
+        let from = UnixMillis::from_seconds(self.manifest().not_before);
+        self.attestation.valid_until().0.saturating_sub(from.0)
     }
 
     /// Whether requests may still be sealed under this proof. False, too, once [`set_policy`](crate::Client::set_policy) was given

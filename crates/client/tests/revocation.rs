@@ -78,3 +78,52 @@ async fn a_bundle_keeps_the_lists_that_its_session_was_judged_with() {
     again.crls.clear();
     assert_eq!(judge(&again).as_deref(), Some("REVOCATION_UNKNOWN"));
 }
+
+#[tokio::test]
+async fn only_lists_of_the_chain_are_kept_and_each_once() {
+    let (host, other) = (Host::start(94), Host::start(95));
+    let (mut own, mut foreign) = (Vec::new(), Vec::new());
+    other.publish(|forgery| {
+        // Both hosts' roots have one name.
+        foreign = [1, 2]
+            .map(|at| forgery.sign_crl(&forgery.crl(at), at))
+            .concat();
+        Vec::new()
+    });
+    host.publish(|forgery| {
+        own = forgery.crls();
+        [&foreign[..], &own, &own, &foreign].concat()
+    });
+    let session = client(&host, true).connect().await.unwrap();
+    assert_eq!(session.crl_bytes(), own);
+}
+
+#[tokio::test]
+async fn a_proof_ends_with_the_lists_that_its_policy_requires() {
+    let host = Host::start(96);
+    let soon = enclave::now().seconds() + 900;
+    host.publish(|forgery| {
+        let mut all = forgery.crls();
+        let mut short = forgery.crl(1);
+        short.next_update = forge::der::time(soon);
+        all.extend(forgery.sign_crl(&short, 1));
+        all
+    });
+    let until = async |required| {
+        let session = client(&host, required).connect().await.unwrap();
+        session.attestation().valid_until().seconds()
+    };
+    assert!(until(false).await > soon);
+    assert!(until(true).await > soon, "another list lasts longer");
+    host.publish(|forgery| {
+        let mut lists = Vec::new();
+        for place in 0..3 {
+            let mut short = forgery.crl(place);
+            short.next_update = forge::der::time(soon);
+            lists.extend(forgery.sign_crl(&short, place));
+        }
+        lists
+    });
+    assert!(until(false).await > soon);
+    assert_eq!(until(true).await, soon);
+}
