@@ -25,7 +25,8 @@ impl Problem {
     pub(crate) fn is_denial(&self) -> bool {
         match self.status {
             Some(413 | 429) => true,
-            Some(503) => self.code == "BUSY",
+            // Of the relay, and of the gateway before it opens anything.
+            Some(503) => self.code == "BUSY" || self.code.ends_with("_BUSY"),
             _ => false,
         }
     }
@@ -247,10 +248,12 @@ impl Error {
     }
 
     /// The error that a caller gets where one upstream failed with this and the next one with `next`: that a policy was withdrawn is not
-    /// hidden by a network that is down.
+    /// hidden by a network that is down, and that an upstream is busy not by one that is broken for good.
     pub(crate) fn then(self, next: Self) -> Self {
-        match self {
-            Self::Withdrawn(_) => self,
+        match (&self, &next) {
+            (Self::Withdrawn(_), _) => self,
+            (_, Self::Withdrawn(_)) => next,
+            _ if self.is_transient() && !next.is_transient() => self,
             _ => next,
         }
     }

@@ -103,6 +103,9 @@ async fn hostile_hosts_get_one_more_attempt_and_no_loop() {
         (Mood::KeyUnknown, "KEY_UNKNOWN_TWICE", 2),
         (Mood::Mixed, "KEY_UNKNOWN_TWICE", 2),
         (Mood::Busy, "BUSY", 1),
+        (Mood::BusyAs("GATEWAY_BUSY"), "GATEWAY_BUSY", 1),
+        (Mood::BusyAs("MEMORY_BUSY"), "MEMORY_BUSY", 1),
+        (Mood::BusyAs("ENCLAVE_NOT_READY"), "ENCLAVE_NOT_READY", 2),
         (Mood::Cut, "NETWORK", 2),
         (Mood::Tamper, "OPEN_FAILED", 2),
         (Mood::Rewrite, "HOST_REFUSED", 2),
@@ -280,6 +283,23 @@ async fn the_next_upstream_answers_where_the_first_does_not() {
         .map(|(_, state)| state.word())
         .collect();
     assert_eq!(words, ["unreachable", "simulated", "simulated"]);
+}
+
+#[tokio::test]
+async fn a_second_upstream_that_is_broken_does_not_hide_that_the_first_is_busy() {
+    let host = Host::start(9);
+    let client = Client::builder(&host.url)
+        .upstream(format!("{}/nowhere", host.url))
+        .policy(host.policy.clone())
+        .accept_simulated(true)
+        .timeout(PATIENCE)
+        .build()
+        .unwrap();
+    assert_eq!(code(&client).await, "");
+    host.set(Mood::Busy);
+    let error = client.embed(&texts(&["one"])).await.err().unwrap();
+    assert_eq!(error.code(), "BUSY");
+    assert!(error.is_transient());
 }
 
 #[tokio::test]
