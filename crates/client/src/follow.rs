@@ -54,6 +54,9 @@ impl Client {
     ///
     /// The policy to begin with is the caller's to [`load`](PolicySource::load) and to give to the builder.
     pub async fn follow(&self, mut source: PolicySource, mut tell: impl FnMut(PolicyNews<'_>)) {
+        if let Some(problem) = source.take_problem() {
+            self.note(Some(problem), &mut tell);
+        }
         loop {
             let asked = self.options.trust.asked.notified();
             // Either of them is a reason to look.

@@ -22,6 +22,8 @@ const SIGNED_EVERY: Duration = Duration::from_secs(60);
 pub struct PolicySource {
     place: Place,
     every: Duration,
+    /// Of the last [`load`](Self::load).
+    problem: Option<SourceError>,
 }
 
 enum Place {
@@ -172,6 +174,7 @@ impl PolicySource {
         Self {
             place: Place::File(PolicyFile::new(path.into())),
             every: FILE_EVERY,
+            problem: None,
         }
     }
 
@@ -189,6 +192,7 @@ impl PolicySource {
         Ok(Self {
             place: Place::Signed(Box::new(SignedPolicy::new(url, key, state)?)),
             every: SIGNED_EVERY,
+            problem: None,
         })
     }
 
@@ -201,12 +205,24 @@ impl PolicySource {
         }
     }
 
-    /// The policy to begin with.
+    /// The policy to begin with. See [`problem`](Self::problem), too.
     ///
     /// # Errors
     /// [`SourceError`].
     pub async fn load(&mut self) -> Result<Policy, SourceError> {
-        self.poll().await?.policy.ok_or(SourceError::Internal)
+        let Polled { policy, problem } = self.poll().await?;
+        self.problem = problem;
+        policy.ok_or(SourceError::Internal)
+    }
+
+    /// What [`load`](Self::load) met that does not keep its policy from being used.
+    /// [`Client::follow`](crate::Client::follow) tells it first.
+    pub fn problem(&self) -> Option<&SourceError> {
+        self.problem.as_ref()
+    }
+
+    pub(crate) fn take_problem(&mut self) -> Option<SourceError> {
+        self.problem.take()
     }
 
     pub(crate) async fn poll(&mut self) -> Result<Polled, SourceError> {

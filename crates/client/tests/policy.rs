@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -312,4 +314,66 @@ async fn a_file_is_followed_and_damage_to_it_changes_nothing() {
     assert_eq!(news.recv().await.unwrap(), "without 1");
     assert_eq!(client.policy_status().name.as_deref(), Some("without"));
     assert_eq!(code(&client).await, "POLICY_WITHDRAWN");
+}
+
+/// Serves a policy and its signature.
+fn publish(policy: Vec<u8>, signature: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/policy.json", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut head = [0; 4096];
+            let read = stream.read(&mut head).unwrap();
+            let is_signature = head[..read].starts_with(b"GET /policy.json.minisig");
+            let body = match is_signature {
+                true => signature.as_bytes(),
+                false => &policy,
+            };
+            let head = format!(
+                "HTTP/1.1 200 -\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            stream.write_all(body).unwrap();
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn that_the_first_policys_number_was_not_written_is_told() {
+    let host = Host::start(53);
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("policy-state.json");
+    let policy = changed(&host, |policy| {
+        policy["sequence"] = json!(1);
+        policy["not_after"] = json!(UnixMillis(now().0 + 1_000_000).to_string());
+    });
+    let policy = policy.to_json().into_bytes();
+    let key = release::SecretKey::from_random([7; 8], &[7; 32]);
+    let signature = key.sign(&policy, now().seconds()).to_text();
+    let url = publish(policy, signature);
+    let mut source = PolicySource::signed(&url, &key.public().to_text(), Some(state.clone()));
+    let source = source.as_mut().unwrap();
+    // In the place of the file.
+    std::fs::create_dir(&state).unwrap();
+    let policy = source.load().await.unwrap();
+    let problem = source.problem().map(|problem| problem.code().to_owned());
+    assert_eq!(problem.as_deref(), Some("POLICY_STATE_NOT_WRITTEN"));
+    let client = builder(&host).policy(policy).build().unwrap();
+    let (told, mut news) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn({
+        let client = client.clone();
+        let source = std::mem::replace(source, PolicySource::file("nowhere"));
+        async move {
+            let tell = |news: PolicyNews<'_>| match news {
+                PolicyNews::Problem(problem) => told.send(problem.code.clone()).unwrap(),
+                news => panic!("{news:?}"),
+            };
+            client.follow(source, tell).await;
+        }
+    });
+    let first = tokio::time::timeout(Duration::from_secs(20), news.recv());
+    assert_eq!(first.await.unwrap().unwrap(), "POLICY_STATE_NOT_WRITTEN");
 }
