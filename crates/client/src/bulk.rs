@@ -57,7 +57,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`embed`](Client::embed), but for a refusal that [is about a text](Error::is_about_input). What a bad network explains only where no connection brings an answer any more. Whatever
-    /// `take` returns as an error ends the run.
+    /// `take` returns as an error ends the run, and nothing more is handed out.
     pub async fn bulk<T>(
         &self,
         batches: &mut mpsc::Receiver<Batch<T>>,
@@ -71,10 +71,13 @@ impl Client {
             next: 0,
             early: BTreeMap::new(),
             lost: None,
+            connected: None,
+            failed: None,
             rng: ChaCha20Rng::from_seed(random()?),
         };
         let mut rng = ChaCha20Rng::from_seed(random()?);
-        run(&mut work, batches, WINDOW, Backoff::default(), &mut rng).await?;
+        let outcome = run(&mut work, batches, WINDOW, Backoff::default(), &mut rng).await;
+        outcome.map_err(Failure::into_error)?;
         Ok(work.done)
     }
 }
@@ -104,10 +107,35 @@ struct Batches<'a, T, F> {
     early: BTreeMap<(u64, usize), Part>,
     /// A proof that the enclave says it does not know.
     lost: Option<Arc<Session>>,
+    /// The upstream of the current channel, which brought no answer yet.
+    connected: Option<Arc<Upstream>>,
+    /// The upstream whose channel failed last, without an answer: it is asked after the others.
+    failed: Option<Arc<Upstream>>,
     rng: ChaCha20Rng,
 }
 
 type Stream = TokioIo<Upgraded>;
+
+/// Why a run ended, or a connection.
+enum Failure {
+    Run(Error),
+    /// The caller's own word, which no other connection changes. Its part was handed out.
+    Taken(Error),
+}
+
+impl Failure {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Run(error) | Self::Taken(error) => error,
+        }
+    }
+}
+
+impl<E: Into<Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Run(error.into())
+    }
+}
 
 impl<T, F> Batches<'_, T, F>
 where
@@ -121,7 +149,7 @@ where
     }
 
     /// Hands a part out once everything before it was.
-    fn settle(&mut self, piece: Piece, outcome: Result<Embeddings, Error>) -> Result<(), Error> {
+    fn settle(&mut self, piece: Piece, outcome: Result<Embeddings, Error>) -> Result<(), Failure> {
         let Piece { batch, texts } = piece;
         let part = Part { texts, outcome };
         self.early.insert((batch, part.texts.start), part);
@@ -129,7 +157,7 @@ where
             && let Some(batch) = self.open.front()
         {
             self.next = part.texts.end;
-            (self.take)(batch, part)?;
+            (self.take)(batch, part).map_err(Failure::Taken)?;
             if self.next >= batch.texts.len() {
                 self.open.pop_front();
                 (self.done, self.next) = (self.done + 1, 0);
@@ -139,7 +167,7 @@ where
     }
 
     /// Divides a piece until its parts fit into a message. A text that does not is settled here.
-    fn fit(&mut self, piece: Piece, fitting: &mut Vec<Piece>) -> Result<(), Error> {
+    fn fit(&mut self, piece: Piece, fitting: &mut Vec<Piece>) -> Result<(), Failure> {
         let texts = self.texts(&piece);
         if json_length(texts) <= MAX_PIECE {
             fitting.push(piece);
@@ -161,7 +189,9 @@ where
     ) -> Result<(Channel<Stream>, Arc<Session>), Error> {
         let options = &self.client.options;
         let known = upstream.usable(options.clock.now());
-        let lost = self.lost.take();
+        // Another upstream's stays.
+        let is_of = |lost: &mut Arc<Session>| known.as_ref().is_some_and(|it| it.is_same(lost));
+        let lost = self.lost.take_if(is_of);
         let session = match known {
             Some(known) if lost.as_ref().is_none_or(|lost| !lost.is_same(&known)) => known,
             _ => upstream.attest(options, lost.as_ref()).await?,
@@ -218,21 +248,39 @@ where
     type Stream = Stream;
     type Peer = Arc<Session>;
     type Pending = PendingResponse;
-    type Error = Error;
+    type Error = Failure;
 
-    async fn connect(&mut self) -> Result<(Channel<Stream>, Arc<Session>), Error> {
+    async fn connect(&mut self) -> Result<(Channel<Stream>, Arc<Session>), Failure> {
+        if let Some(silent) = self.connected.take() {
+            self.failed = Some(silent);
+        }
+        let is_failed = |upstream: &&Arc<Upstream>| {
+            let mut failed = self.failed.iter();
+            failed.any(|failed| Arc::ptr_eq(failed, upstream))
+        };
+        let order = self.client.in_order().into_iter();
+        let (failed, mut order): (Vec<_>, Vec<_>) = order.partition(is_failed);
+        order.extend(failed);
         let mut last = Error::NoUpstream;
-        for upstream in self.client.in_order() {
+        for upstream in order {
             match self.join(upstream).await {
-                Ok(joined) => return Ok(joined),
+                Ok(joined) => {
+                    self.connected = Some(Arc::clone(upstream));
+                    return Ok(joined);
+                }
+                // A channel that a bad network explains is no reason to give up the others.
+                Err(error @ Error::Channel(_)) if error.is_transient() => {
+                    self.failed = Some(Arc::clone(upstream));
+                    last = last.then(error);
+                }
                 Err(error) if error.is_local_to_upstream() => last = last.then(error),
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
-        Err(last)
+        Err(last.into())
     }
 
-    fn admit(&mut self, batch: Batch<T>) -> Result<Vec<Piece>, Error> {
+    fn admit(&mut self, batch: Batch<T>) -> Result<Vec<Piece>, Failure> {
         let piece = Piece {
             batch: self.done + self.open.len() as u64,
             texts: 0..batch.texts.len(),
@@ -247,7 +295,11 @@ where
         self.early.len() < WINDOW
     }
 
-    fn encode(&mut self, session: &Arc<Session>, piece: &Piece) -> Result<(Vec<u8>, PendingResponse), Error> {
+    fn encode(
+        &mut self,
+        session: &Arc<Session>,
+        piece: &Piece,
+    ) -> Result<(Vec<u8>, PendingResponse), Failure> {
         // `ended` is asked between two turns of a connection, and a policy may be set within one.
         if session.standing() != Standing::Good {
             return Err(channel::Error::from(ChannelError::Closed).into());
@@ -273,7 +325,7 @@ where
         match message.len() {
             // Its number goes before it.
             bytes if bytes + size_of::<u64>() > MAX_CLIENT_MESSAGE => {
-                Err(Error::BatchTooLarge { bytes })
+                Err(Error::BatchTooLarge { bytes }.into())
             }
             _ => Ok((message, asked)),
         }
@@ -285,7 +337,8 @@ where
         Piece { batch, texts }: &Piece,
         asked: PendingResponse,
         message: Message<'_>,
-    ) -> Result<Vec<Piece>, Error> {
+    ) -> Result<Vec<Piece>, Failure> {
+        self.connected = None;
         if message.kind != Kind::Data {
             return Err(channel::Error::OutOfTurn.into());
         }
@@ -307,12 +360,12 @@ where
                 error if error.is_about_input() => {
                     self.settle(piece, Err(error)).map(|()| Vec::new())
                 }
-                error => Err(error),
+                error => Err(error.into()),
             };
         }
         let vectors = Vectors::decode(answer.content()).map_err(|_| Error::AnswerInvalid)?;
         if vectors.tokens.len() != texts.len() {
-            return Err(Error::AnswerInvalid);
+            return Err(Error::AnswerInvalid.into());
         }
         let items = vectors.tokens.iter().zip(&vectors.truncated);
         let items = vectors.rows().zip(items);
@@ -328,8 +381,8 @@ where
         self.settle(piece, Ok(embeddings)).map(|()| Vec::new())
     }
 
-    fn is_transient(error: &Error) -> bool {
-        error.is_transient()
+    fn is_transient(failure: &Failure) -> bool {
+        matches!(failure, Failure::Run(error) if error.is_transient())
     }
 
     async fn ended(session: &Arc<Session>) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use attestation::UnixMillis;
 use clap::Parser as _;
-use clearseal_client::{Batch, Client, Clock, Error, Host, Part, Policy};
+use clearseal_client::{Batch, Client, Clock, Error, Host, Part, Policy, Problem};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
@@ -431,5 +431,64 @@ async fn a_channel_is_closed_before_its_next_batch_where_its_release_is_withdraw
             None => assert_eq!(seen, [0, 1]),
         }
         assert_eq!(channels.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_of_the_caller_ends_the_run_whatever_it_is() {
+    let (enclave, proxy) = stack(Options::default()).await;
+    let client = client(&enclave, proxy);
+    let (send, mut receive) = mpsc::channel(2);
+    for tag in 0..2 {
+        let texts = vec!["hello".to_owned()];
+        send.try_send(Batch { texts, tag }).ok().unwrap();
+    }
+    drop(send);
+    let mut taken = Vec::new();
+    let outcome = client.bulk(&mut receive, |batch, _| {
+        taken.push(batch.tag);
+        // The database that the vectors go to, for one.
+        Err(Error::Unreachable(Arc::new(Problem {
+            code: "NETWORK".to_owned(),
+            detail: String::new(),
+            remedy: "",
+            status: None,
+        })))
+    });
+    assert_eq!(outcome.await.unwrap_err().code(), "NETWORK");
+    assert_eq!(taken, [0]);
+}
+
+async fn close(_: TcpStream, _: TcpStream, _: usize) {}
+
+/// Takes no more from the client than a handshake.
+async fn swallow(near: TcpStream, far: TcpStream, _: usize) {
+    let (near_read, mut near_write) = near.into_split();
+    let (mut far_read, mut far_write) = far.into_split();
+    let mut limited = near_read.take(16 << 10);
+    let up = copy(&mut limited, &mut far_write);
+    let down = copy(&mut far_read, &mut near_write);
+    tokio::select! { _ = up => (), _ = down => () }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_upstream_answers_where_the_channels_of_the_first_fail() {
+    let (enclave, proxy) = stack(Options::default()).await;
+    let (closed, closed_channels) = network(proxy, close).await;
+    let (swallowed, swallowed_channels) = network(proxy, swallow).await;
+    let (good, good_channels) = network(proxy, pass).await;
+    for (bad, channels) in [(closed, closed_channels), (swallowed, swallowed_channels)] {
+        let before = good_channels.load(Ordering::SeqCst);
+        let time = Arc::clone(&enclave.rig.time);
+        let client = Client::builder(format!("http://{bad}"))
+            .upstream(format!("http://{good}"))
+            .accept_simulated(true)
+            .clock(Clock::new(move || time.client()));
+        let batches = (0..20).map(|_| vec!["x".repeat(30 << 10)]).collect();
+        let (outcomes, batches) = outcomes(&client.build().unwrap(), batches).await;
+        assert_eq!(batches.unwrap(), 20);
+        assert!(outcomes.iter().all(|(_, code)| code.is_none()));
+        assert_eq!(channels.load(Ordering::SeqCst), 1);
+        assert_eq!(good_channels.load(Ordering::SeqCst), before + 1);
     }
 }
