@@ -4,7 +4,7 @@
 //! alone, and still show that log to everyone who names it. But it gives the keys of that enclave to that user alone. So this also asks
 //! for evidence, in three steps that give the host nothing to tell it from an ordinary client:
 //!
-//! 1. Ask every host for evidence. The ordinary client asks, on a connection that nothing else uses.
+//! 1. Ask every host for evidence and revocation lists. The ordinary client asks, on connections that nothing else uses.
 //! 2. Verify each answer as that client does: document, nonce, manifest, and the revocation lists that the host serves. Then compare
 //!    the manifest with the keys in question.
 //! 3. Only then name the log, on other connections.
