@@ -163,8 +163,10 @@ impl Host {
     }
 }
 
+/// With a thread of its own: what a call began beside its request goes on after it, as a renewal does.
 fn runtime() -> Result<Runtime, Error> {
-    Builder::new_current_thread()
+    Builder::new_multi_thread()
+        .worker_threads(1)
         .enable_all()
         .build()
         .map_err(|_| Error::Internal)

@@ -1,5 +1,6 @@
 //! Requests that are sealed to several enclaves, of which one answers.
 
+use std::cmp::Reverse;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -7,11 +8,14 @@ use std::time::{Duration, Instant};
 use attestation::VerifiedAttestation;
 use bytes::Bytes;
 use http::StatusCode;
-use protocol::exchange::{ExchangeError, begin_with_candidates, candidate_name};
+use protocol::exchange::{
+    ExchangeError, PendingCandidates, PreparedExchange, begin_with_candidates, candidate_name,
+};
 use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use protocol::ohttp::SealError;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
+use tokio::sync::mpsc;
 
 use crate::client::{Client, Options};
 use crate::embeddings::refusal;
@@ -20,7 +24,7 @@ use crate::host::Sealed;
 use crate::message::Answer;
 use crate::state::Session;
 use crate::trust::Rejudged;
-use crate::upstream::{SEAL_OVERHEAD, Upstream, random, work};
+use crate::upstream::{Candidate, SEAL_OVERHEAD, Upstream, random, work};
 
 /// Between two searches for further enclaves behind one address.
 const SEARCH_EVERY: Duration = Duration::from_secs(30);
@@ -28,6 +32,8 @@ const SEARCH_EVERY: Duration = Duration::from_secs(30);
 const TRIES: usize = 3;
 /// Longest for one search: the request that it is for waits.
 const SEARCH: Duration = Duration::from_secs(10);
+/// For upstreams that were not verified yet, once another one is.
+const GRACE: Duration = Duration::from_secs(1);
 /// Code of an enclave that has answered this request before.
 const REPLAYED: &str = "REPLAYED";
 
@@ -35,7 +41,7 @@ const REPLAYED: &str = "REPLAYED";
 #[derive(Default)]
 pub(crate) struct Others {
     known: Mutex<Vec<Arc<Session>>>,
-    /// Held by whoever searches; nobody waits for it.
+    /// When the last search began. Held by whoever searches; nobody waits for it.
     searched: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -44,56 +50,79 @@ impl Others {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// So many, as far as they are known or can be found now, none of them called as one of `taken`.
+    /// So many, as far as they are known or can be found now, none of them called as one of `taken`. Those whose proofs are about to
+    /// end are used while others are looked for.
     async fn sessions(
+        &self,
+        upstream: &Arc<Upstream>,
+        options: &Arc<Options>,
+        wanted: usize,
+        taken: &[Arc<Session>],
+    ) -> Vec<Arc<Session>> {
+        let found = self.usable(options, taken);
+        if count_lasting(options, &found) >= wanted {
+            return found;
+        }
+        if found.len() < wanted {
+            self.search(upstream, options, wanted, taken).await;
+            return self.usable(options, taken);
+        }
+        let (upstream, options) = (Arc::clone(upstream), Arc::clone(options));
+        let taken = taken.to_vec();
+        tokio::spawn(async move {
+            let others = &upstream.others;
+            others.search(&upstream, &options, wanted, &taken).await;
+        });
+        found
+    }
+
+    /// Drops those that are over or called as one of `taken`; returns the rest, those that last longest first.
+    fn usable(&self, options: &Options, taken: &[Arc<Session>]) -> Vec<Arc<Session>> {
+        let (mut known, now) = (self.known(), options.clock.now());
+        known.retain(|one| one.is_valid(now) && is_new(taken, one));
+        known.sort_by_key(|one| Reverse(one.valid_until()));
+        known.clone()
+    }
+
+    /// Looks for enclaves behind the upstream's address until so many are known.
+    async fn search(
         &self,
         upstream: &Upstream,
         options: &Arc<Options>,
         wanted: usize,
         taken: &[Arc<Session>],
-    ) -> Vec<Arc<Session>> {
-        let is_new = |known: &[Arc<Session>], one: &Session| {
-            let mut all = known.iter().chain(taken);
-            !all.any(|other| candidate_name(&other.attestation) == candidate_name(&one.attestation))
-        };
-        let kept = |known: &mut Vec<Arc<Session>>| {
-            let now = options.clock.now();
-            known.retain(|one| one.is_valid(now) && !options.is_ending(one) && is_new(&[], one));
-            known.clone()
-        };
-        let found = kept(&mut self.known());
-        if found.len() >= wanted {
-            return found;
-        }
+    ) {
         let Ok(mut searched) = self.searched.try_lock() else {
-            return found;
+            return;
         };
         if searched.is_some_and(|last| last.elapsed() < SEARCH_EVERY) {
-            return found;
+            return;
         }
+        // Before the search: a request that is given up meanwhile must not leave the next one to search again.
+        *searched = Some(Instant::now());
         // Once: asked for each time, it would take the turns of every other enclave.
         let Ok(policy) = upstream.policy(options).await else {
-            return found;
+            return;
         };
         let deadline = tokio::time::Instant::now() + SEARCH;
         for _ in 0..wanted * TRIES {
             let judged = upstream.judge(options, Some(&policy));
             let session = match tokio::time::timeout_at(deadline, judged).await {
                 Ok(Ok(session)) => session,
-                Ok(Err(Error::Unreachable(_))) | Err(_) => break,
+                Ok(Err(Error::Unreachable(_))) | Err(_) => return,
                 // An enclave that cannot be verified is no candidate.
                 Ok(Err(_)) => continue,
             };
             let mut known = self.known();
-            if is_new(&known, &session) {
+            if is_new(taken, &session) {
+                // The same keys in a fresh document, or another enclave.
+                known.retain(|one| is_new(std::slice::from_ref(one), &session));
                 known.push(session);
             }
-            if known.len() >= wanted {
-                break;
+            if count_lasting(options, &known) >= wanted {
+                return;
             }
         }
-        *searched = Some(Instant::now());
-        kept(&mut self.known())
     }
 
     /// The outcome of a new policy for them.
@@ -111,7 +140,7 @@ impl Others {
     }
 
     /// Forgets one, and searches again at the next request.
-    fn forget(&self, gone: &Arc<Session>) {
+    pub(crate) fn forget(&self, gone: &Arc<Session>) {
         self.known().retain(|one| !one.is_same(gone));
         self.search_again();
     }
@@ -124,36 +153,58 @@ impl Others {
     }
 }
 
+fn count_lasting(options: &Options, sessions: &[Arc<Session>]) -> usize {
+    let is_lasting = |one: &&Arc<Session>| !options.is_ending(one);
+    sessions.iter().filter(is_lasting).count()
+}
+
+/// Whether none of `known` is the same enclave with the same keys.
+fn is_new(known: &[Arc<Session>], session: &Session) -> bool {
+    let session = candidate_name(&session.attestation);
+    known.iter().all(|one| candidate_name(&one.attestation) != session)
+}
+
+/// What came of a request to several.
+pub(crate) enum Asked {
+    Answered(Box<Answer>),
+    /// Each of them is busy, by its host's word: asking these upstreams in the ordinary way would only add to it.
+    Busy {
+        error: Error,
+        upstreams: Vec<Arc<Upstream>>,
+    },
+    /// There are not several, or none of them gave an answer: the ordinary way then finds another enclave, or says what is wrong.
+    Unanswered,
+}
+
+/// An enclave that a request is sealed to, and where it is asked.
+type Enclave = (Arc<Upstream>, Arc<Session>);
+
 impl Client {
-    /// One request to several enclaves. Nothing where there are not several, or where none of them gave an answer: the ordinary
-    /// way then finds another enclave, or says what is wrong.
+    /// One request to several enclaves.
     ///
     /// # Errors
     /// [`Error`] of the request itself.
-    pub(crate) async fn ask_candidates(
-        &self,
-        request: &InnerRequest,
-    ) -> Result<Option<Answer>, Error> {
+    pub(crate) async fn ask_candidates(&self, request: &InnerRequest) -> Result<Asked, Error> {
         let mut candidates = self.gather().await;
         if candidates.len() < 2 {
-            return Ok(None);
+            return Ok(Asked::Unanswered);
         }
         let seed = random()?;
         // The first of them is asked first: they take turns, so that each has its part of the load.
         let first = usize::from(seed[0]) % candidates.len();
         candidates.rotate_left(first);
-        let mut rng = ChaCha20Rng::from_seed(seed);
-        let sessions: Vec<_> = candidates.iter().map(|(_, one)| Arc::clone(one)).collect();
-        let (now, request) = (self.options.clock.now(), request.clone());
-        let begun = work(request.content.len(), move || {
-            let all: Vec<&VerifiedAttestation> =
-                sessions.iter().map(|one| &one.attestation).collect();
-            begin_with_candidates(&all, &request, now, &mut rng)
-        });
-        let (sealed, pending) = match begun.await? {
+        let mut begun = self.begin(&candidates, request).await?;
+        if let Err(ExchangeError::NoKey | ExchangeError::Seal(_)) = &begun
+            && !matches!(&begun, Err(ExchangeError::Seal(SealError::TooLarge)))
+            && leave_out_unusable(&mut candidates)?
+            && candidates.len() > 1
+        {
+            begun = self.begin(&candidates, request).await?;
+        }
+        let (sealed, pending) = match begun {
             // Near the longest request only one enclave's part fits next to it.
-            Err(ExchangeError::Expired | ExchangeError::Seal(SealError::TooLarge)) => {
-                return Ok(None);
+            Err(ExchangeError::Expired | ExchangeError::NoKey | ExchangeError::Seal(_)) => {
+                return Ok(Asked::Unanswered);
             }
             begun => begun?,
         };
@@ -162,18 +213,22 @@ impl Client {
         let mut denials = Vec::new();
         // The same bytes go to one after the other: whichever of them a host is asked for, any of them can answer.
         for (upstream, session) in &candidates {
+            // Any of them could open it: it is not sent to the others either.
+            let now = self.options.clock.now();
+            if !candidates.iter().all(|(_, one)| one.is_valid(now)) {
+                return Ok(Asked::Unanswered);
+            }
             let hint = session.hint();
             let sent = tokio::select! {
-                // Any of them could open it: it is not sent to the others either.
                 biased;
-                () = any_ended(&candidates) => return Ok(None),
+                () = any_ended(&candidates) => return Ok(Asked::Unanswered),
                 sent = upstream.host.candidates(sealed.clone(), &hint, limit) => sent,
             };
             let answer = match sent {
                 Ok(Sealed::Answer(answer)) => answer,
                 // An enclave that is no candidate: this one is gone, or has other keys by now.
                 Ok(Sealed::KeyUnknown) => {
-                    upstream.others.forget(session);
+                    upstream.forget(session);
                     continue;
                 }
                 // Busy, each of them by its own word: another one may have room.
@@ -192,37 +247,59 @@ impl Client {
                         .map(|(_, session)| Arc::clone(session));
                     let from = from.ok_or(Error::Internal)?;
                     // It had answered already, and that answer was lost.
-                    Some(Answer::new(answer, from)).filter(|answer| !is_replay(answer))
+                    match Answer::new(answer, from) {
+                        answer if is_replay(&answer) => Asked::Unanswered,
+                        answer => Asked::Answered(Box::new(answer)),
+                    }
                 }
                 Err(_) => {
                     upstream.others.forget(session);
-                    None
+                    Asked::Unanswered
                 }
             });
         }
-        match denials.pop() {
-            // All of them: asking in the ordinary way would only add to it.
-            Some(problem) if denials.len() + 1 == candidates.len() => {
-                Err(Error::Unreachable(problem))
-            }
-            _ => Ok(None),
-        }
+        Ok(match denials.pop() {
+            Some(problem) if denials.len() + 1 == candidates.len() => Asked::Busy {
+                error: Error::Unreachable(problem),
+                upstreams: candidates
+                    .into_iter()
+                    .map(|(upstream, _)| upstream)
+                    .collect(),
+            },
+            _ => Asked::Unanswered,
+        })
+    }
+
+    /// Seals the request to all of them.
+    async fn begin(
+        &self,
+        candidates: &[Enclave],
+        request: &InnerRequest,
+    ) -> Result<Result<(Vec<u8>, PendingCandidates), ExchangeError>, Error> {
+        let mut rng = ChaCha20Rng::from_seed(random()?);
+        let sessions: Vec<_> = candidates.iter().map(|(_, one)| Arc::clone(one)).collect();
+        let (now, request) = (self.options.clock.now(), request.clone());
+        let begun = work(request.content.len(), move || {
+            let all: Vec<&VerifiedAttestation> =
+                sessions.iter().map(|one| &one.attestation).collect();
+            begin_with_candidates(&all, &request, now, &mut rng)
+        });
+        begun.await
     }
 
     /// Enclaves that are verified now, of all upstreams together no more than are wanted, each once.
-    async fn gather(&self) -> Vec<(Arc<Upstream>, Arc<Session>)> {
+    async fn gather(&self) -> Vec<Enclave> {
         let wanted = self.options.candidates;
-        let mut all: Vec<(Arc<Upstream>, Arc<Session>)> = Vec::with_capacity(wanted);
+        let mut all: Vec<Enclave> = Vec::with_capacity(wanted);
+        let mut unverified = Vec::new();
         for upstream in self.in_order() {
-            // Two addresses may lead to one enclave.
-            if let Some(session) = upstream.candidate(&self.options).await
-                && all.iter().all(|(_, other)| {
-                    candidate_name(&other.attestation) != candidate_name(&session.attestation)
-                })
-            {
-                all.push((Arc::clone(upstream), session));
+            match upstream.candidate(&self.options) {
+                Candidate::Verified(session) => add(&mut all, (Arc::clone(upstream), session)),
+                Candidate::Unverified => unverified.push(upstream),
+                Candidate::Unusable => {}
             }
         }
+        self.verify(unverified, &mut all).await;
         for upstream in self.in_order() {
             let taken: Vec<_> = all.iter().map(|(_, session)| Arc::clone(session)).collect();
             let missing = wanted.saturating_sub(taken.len());
@@ -238,10 +315,62 @@ impl Client {
         all.truncate(wanted);
         all
     }
+
+    /// Verifies upstreams at the same time, and waits for the first one that is, and for others a moment longer. What comes later
+    /// serves the next request.
+    async fn verify(&self, unverified: Vec<&Arc<Upstream>>, all: &mut Vec<Enclave>) {
+        let (report, mut verified) = mpsc::unbounded_channel();
+        for upstream in unverified {
+            if !all.is_empty() && upstream.is_attesting() {
+                continue;
+            }
+            let (upstream, options) = (Arc::clone(upstream), Arc::clone(&self.options));
+            let report = report.clone();
+            tokio::spawn(async move {
+                // What it failed with is kept in its state.
+                if let Ok(session) = upstream.session(&options).await {
+                    // The request may have gone on.
+                    let _ = report.send((upstream, session));
+                }
+            });
+        }
+        drop(report);
+        let mut deadline = tokio::time::Instant::now() + GRACE;
+        loop {
+            let next = match all.is_empty() {
+                true => verified.recv().await,
+                false => {
+                    let next = tokio::time::timeout_at(deadline, verified.recv()).await;
+                    next.unwrap_or(None)
+                }
+            };
+            let Some(enclave) = next else { return };
+            if all.is_empty() {
+                deadline = tokio::time::Instant::now() + GRACE;
+            }
+            add(all, enclave);
+        }
+    }
+}
+
+/// Two addresses may lead to one enclave.
+fn add(all: &mut Vec<Enclave>, (upstream, session): Enclave) {
+    let known = candidate_name(&session.attestation);
+    if all.iter().all(|(_, one)| candidate_name(&one.attestation) != known) {
+        all.push((upstream, session));
+    }
+}
+
+/// Leaves out enclaves whose keys cannot be sealed to, and says whether there were any.
+fn leave_out_unusable(candidates: &mut Vec<Enclave>) -> Result<bool, Error> {
+    let mut rng = ChaCha20Rng::from_seed(random()?);
+    let before = candidates.len();
+    candidates.retain(|(_, one)| PreparedExchange::new(&one.attestation, &mut rng).is_ok());
+    Ok(candidates.len() < before)
 }
 
 /// Waits for a trust policy under which one of the sessions is over.
-async fn any_ended(candidates: &[(Arc<Upstream>, Arc<Session>)]) {
+async fn any_ended(candidates: &[Enclave]) {
     let ends = candidates.iter().map(|(_, session)| session.ended());
     let mut ends: Vec<_> = ends.map(Box::pin).collect();
     std::future::poll_fn(|context| {

@@ -1,5 +1,6 @@
 //! The client: several upstreams behind one `fetch`.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use protocol::candidates::MAX_CANDIDATES;
 use tokio::task::JoinSet;
 
+use crate::candidates::Asked;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::host::Host;
@@ -17,7 +19,6 @@ use crate::trust::{PolicyChange, Trust};
 use crate::upstream::Upstream;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
-const RENEW_BEFORE: Duration = Duration::from_secs(60);
 /// Between two looks at the proofs.
 const MAINTENANCE: Duration = Duration::from_secs(5);
 
@@ -28,15 +29,38 @@ pub(crate) struct Options {
     pub(crate) clock: Clock,
     /// Enclaves that each request is sealed to.
     pub(crate) candidates: usize,
-    renew_before: Duration,
+    renew_before: Option<Duration>,
+    /// When this client renews, within the time that is right for it.
+    spread: u8,
 }
 
 impl Options {
     /// Whether the proof should be renewed now.
     pub(crate) fn is_ending(&self, session: &Session) -> bool {
-        let margin = u64::try_from(self.renew_before.as_millis()).unwrap_or(u64::MAX);
+        let margin = match self.renew_before {
+            Some(time) => u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+            None => renewal_margin(session.lifetime(), self.spread),
+        };
         self.clock.now().0.saturating_add(margin) > session.valid_until().0
     }
+}
+
+/// How long before its end a proof is renewed that is good for so long, both in milliseconds.
+///
+/// An enclave takes no request in the last minute of a proof or longer: it answers those that came before. Fresh keys are
+/// attested since as long before that as old ones were current, at most ten minutes (`Periods` of enclave-server). So the renewal
+/// comes between 5 and 10 minutes before the end, or between two fifths and half of a shorter life. `spread` says when: clients
+/// of one enclave should not renew in the same second.
+fn renewal_margin(lifetime: u64, spread: u8) -> u64 {
+    let (late, early) = (lifetime * 2 / 5, lifetime / 2);
+    let (late, early) = (late.min(300_000), early.min(600_000));
+    late + (early - late) * u64::from(spread) / u64::from(u8::MAX)
+}
+
+/// Differs from client to client. Nothing secret depends on it.
+fn spread() -> u8 {
+    let [spread, ..] = RandomState::new().build_hasher().finish().to_le_bytes();
+    spread
 }
 
 /// Verifies enclaves, and seals requests to them. Cheap to clone; clones share proofs and connections.
@@ -53,7 +77,7 @@ pub struct ClientBuilder {
     policy: Option<Policy>,
     accept_simulated: bool,
     timeout: Duration,
-    renew_before: Duration,
+    renew_before: Option<Duration>,
     clock: Clock,
     candidates: usize,
 }
@@ -66,7 +90,7 @@ impl Client {
             policy: None,
             accept_simulated: false,
             timeout: TIMEOUT,
-            renew_before: RENEW_BEFORE,
+            renew_before: None,
             clock: Clock::system(),
             candidates: 1,
         }
@@ -97,13 +121,18 @@ impl Client {
     /// [`Error`]. Nothing of the request left this process except under the seal of an enclave that was verified.
     pub async fn fetch(&self, request: http::Request<Bytes>) -> Result<Answer, Error> {
         let inner = message::inner(request)?;
-        if self.options.candidates > 1
-            && let Some(answer) = self.ask_candidates(&inner).await?
-        {
-            return Ok(answer);
+        let (mut last, mut busy) = (Error::NoUpstream, Vec::new());
+        if self.options.candidates > 1 {
+            match self.ask_candidates(&inner).await? {
+                Asked::Answered(answer) => return Ok(*answer),
+                Asked::Busy { error, upstreams } => (last, busy) = (error, upstreams),
+                Asked::Unanswered => {}
+            }
         }
-        let mut last = Error::NoUpstream;
         for upstream in self.in_order() {
+            if busy.iter().any(|one| Arc::ptr_eq(one, upstream)) {
+                continue;
+            }
             match upstream.exchange(&self.options, &inner).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) if error.is_local_to_upstream() => last = last.then(error),
@@ -183,7 +212,7 @@ impl Client {
                 loop {
                     let state = upstream.state();
                     let session = state.session();
-                    if session.is_none_or(|session| options.is_ending(session)) {
+                    if session.is_none_or(|session| upstream.is_renewal_due(&options, session)) {
                         // What it failed with is kept in the state; the next round tries again.
                         let _ = upstream.attest(&options, session).await;
                     }
@@ -222,9 +251,10 @@ impl ClientBuilder {
         self
     }
 
-    /// How long before its end a proof is renewed; 60 seconds unless told otherwise.
+    /// How long before its end a proof is renewed. Unless told otherwise, while the enclave still takes requests under it: some time
+    /// between 5 and 10 minutes before the end, or between two fifths and half of a shorter life.
     pub fn renew_before(mut self, time: Duration) -> Self {
-        self.renew_before = time;
+        self.renew_before = Some(time);
         self
     }
 
@@ -261,7 +291,31 @@ impl ClientBuilder {
                 clock: self.clock,
                 candidates: self.candidates,
                 renew_before: self.renew_before,
+                spread: spread(),
             }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For every rotation of an enclave: fresh keys are there, and the old ones are still taken.
+    #[test]
+    fn a_renewal_falls_into_the_overlap_of_two_generations() {
+        const LINGER: u64 = 60;
+        for rotation in [60, 90, 300, 600, 900, 3_600, 86_400] {
+            let overlap = rotation.min(600);
+            // A manifest begins a minute early.
+            let lifetime = 60 + rotation + overlap + LINGER;
+            for spread in [0, 1, 100, 254, 255] {
+                let margin = renewal_margin(lifetime * 1_000, spread) / 1_000;
+                let right = LINGER + overlap / 4..=LINGER + overlap;
+                assert!(right.contains(&margin), "{rotation}: {margin}");
+            }
+        }
+        let few = |spread| renewal_margin(4_320_000, spread);
+        assert!(few(255) - few(0) >= 120_000);
     }
 }

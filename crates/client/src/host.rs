@@ -267,7 +267,13 @@ impl Host {
         )
     }
 
-    fn late(&self) -> Error {
+    /// Longest for one exchange.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// No answer within [`timeout`](Self::timeout).
+    pub(crate) fn late(&self) -> Error {
         let seconds = self.timeout.as_secs();
         self.problem(
             "TIMEOUT".to_owned(),

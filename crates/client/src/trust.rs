@@ -118,6 +118,29 @@ impl Trust {
         Ok(session)
     }
 
+    /// Judges by the policy of that number, and once more by each policy that takes its place meanwhile: a refusal is the word of the
+    /// policy that counts when it is given.
+    pub(crate) fn judge(
+        &self,
+        by: (Arc<Policy>, u64),
+        judge: impl Fn(&Policy, u64) -> Result<Session, Arc<AttestationReport>>,
+    ) -> Result<Arc<Session>, Arc<AttestationReport>> {
+        let (mut policy, mut number) = by;
+        loop {
+            let judged = judge(&policy, number).and_then(|session| self.admit(session));
+            let Err(report) = judged else {
+                return judged;
+            };
+            match self.demand() {
+                Demand {
+                    policy: Some(newer),
+                    number: newest,
+                } if newest != number => (policy, number) = (newer, newest),
+                _ => return Err(report),
+            }
+        }
+    }
+
     /// Replaces the policy, and judges every live session by the new one.
     pub(crate) fn set(&self, policy: Policy, now: UnixMillis) -> Vec<Rejudged> {
         let mut inner = self.inner();
@@ -148,5 +171,49 @@ impl Trust {
         }
         inner.live.retain(|one| one.strong_count() > 0);
         rejudged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::cell::Cell;
+
+    use attestation::{Judgement, TrustAnchor};
+    use serde_json::json;
+
+    use super::*;
+
+    fn policy(name: &str) -> Policy {
+        let json = json!({
+            "format": "clearseal-trust-policy/1",
+            "name": name,
+            "root": "aws-nitro-enclaves-g1",
+            "releases": [{"name": "one", "pcrs": {"0": "ab".repeat(48)}}],
+        });
+        Policy::chosen_by_hand(json.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_by_a_policy_that_was_replaced_meanwhile_is_not_given_out() {
+        let trust = Trust::new(Some(policy("first")));
+        let Demand {
+            policy: first,
+            number,
+        } = trust.demand();
+        let judged = Cell::new(0);
+        let outcome = trust.judge((first.unwrap(), number), |by, _| {
+            judged.set(judged.get() + 1);
+            if by.name() == "first" {
+                trust.set(policy("second"), UnixMillis(0));
+            }
+            let mut report =
+                Judgement::of(b"no document").inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(0));
+            report.message = Some(by.name().to_owned());
+            Err(Arc::new(report))
+        });
+        assert_eq!(outcome.err().unwrap().message.as_deref(), Some("second"));
+        assert_eq!(judged.get(), 2);
     }
 }

@@ -1,6 +1,9 @@
 //! One upstream: its proof, its renewal, one sealed exchange.
 
+use std::ops::RangeInclusive;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use attestation::{AttestationResponse, MAX_CRLS, MAX_EVIDENCE, MAX_POLICY, Policy, UnixMillis};
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -22,6 +25,11 @@ pub(crate) const SEAL_OVERHEAD: usize = 4096;
 /// From here on sealing and opening get a thread of their own: what waits on this one should not wait for them.
 const HEAVY: usize = 256 << 10;
 
+/// Longest for revocation lists after the evidence came, where the policy can do without.
+const CRLS_WAIT: Duration = Duration::from_secs(2);
+/// Shortest time between two renewals, where the first one did not move the end, in milliseconds.
+const RENEWAL_PAUSE: u64 = 5_000;
+
 pub(crate) struct Upstream {
     pub(crate) host: Host,
     known: Mutex<Known>,
@@ -38,9 +46,47 @@ struct Known {
     attempts: u64,
     /// What the last one failed with.
     failure: Option<Arc<Error>>,
+    /// A session of which the host said that no enclave knows its keys.
+    unknown: Option<Arc<Session>>,
+    /// No renewal in this time, by the client's clock: the last one did not move the end of the proof.
+    pause: Option<RangeInclusive<UnixMillis>>,
+}
+
+/// What an upstream has for a request to several.
+pub(crate) enum Candidate {
+    Verified(Arc<Session>),
+    /// It was not asked yet, or its proof is over.
+    Unverified,
+    /// It is asked beside the request.
+    Unusable,
+}
+
+/// Puts the state back where an attestation is dropped before its end.
+struct Restore<'a> {
+    upstream: &'a Upstream,
+    before: State,
+}
+
+impl Drop for Restore<'_> {
+    fn drop(&mut self) {
+        let mut known = self.upstream.known();
+        if matches!(known.state, State::Checking) {
+            known.state = std::mem::take(&mut self.before);
+        }
+    }
 }
 
 impl Known {
+    /// Sets the pause after a renewal of `before` that ended with `outcome`: an eighth of the time that is left.
+    fn note_renewal(&mut self, before: &Session, outcome: Option<&Session>, now: UnixMillis) {
+        let end = before.valid_until();
+        let is_moved = outcome.is_some_and(|session| session.valid_until() > end);
+        self.pause = (!is_moved).then(|| {
+            let pause = (end.0.saturating_sub(now.0) / 8).max(RENEWAL_PAUSE);
+            now..=UnixMillis(now.0.saturating_add(pause))
+        });
+    }
+
     /// Whether a policy that came later ended the last session here, and none has begun since.
     fn is_withdrawn(&self) -> bool {
         match &self.state {
@@ -131,15 +177,17 @@ impl Upstream {
                 return Err(failure.again());
             }
         }
-        {
-            let mut known = self.known();
-            if known.state.session().is_none() && !known.is_withdrawn() {
-                known.state = State::Checking;
-            }
-        }
+        // Held until this ends; it takes the lock of `known` when it is dropped, after that one.
+        let (before, _restore) = self.begin_check();
         let outcome = self.judge(options, None).await;
         let mut known = self.known();
         known.attempts += 1;
+        if let Some(before) = &before {
+            let renewed = outcome.as_deref().ok();
+            known.note_renewal(before, renewed, options.clock.now());
+        } else {
+            known.pause = None;
+        }
         match outcome {
             // Ended by a policy that was set since it was judged: what came of the earlier one here is known by now.
             Ok(session) => match session.withdrawal() {
@@ -155,6 +203,20 @@ impl Upstream {
             },
             Err(error) => Err(known.fail(error)),
         }
+    }
+
+    /// The session that an attestation takes the place of; without one, the state is [`State::Checking`] until the attestation
+    /// ends.
+    fn begin_check(&self) -> (Option<Arc<Session>>, Option<Restore<'_>>) {
+        let mut known = self.known();
+        if let Some(session) = known.state.session() {
+            return (Some(Arc::clone(session)), None);
+        }
+        let restore = (!known.is_withdrawn()).then(|| Restore {
+            upstream: self,
+            before: std::mem::replace(&mut known.state, State::Checking),
+        });
+        (None, restore)
     }
 
     /// Takes over the outcome of a new policy for the sessions here.
@@ -184,18 +246,37 @@ impl Upstream {
         let nonce = random()?;
         let nonce_text = Base64UrlUnpadded::encode_string(&nonce);
         let path = format!("/v1/attestation?nonce={nonce_text}&shared=1");
+        let asked = options.clock.now();
+        let mut evidence = pin!(self.host.get(&path, MAX_EVIDENCE));
         // The lists are asked for by every client in the same way, so that the request tells the host nothing. Without them the
         // policy decides.
-        let (answer, crls) = tokio::join!(
-            self.host.get(&path, MAX_EVIDENCE),
-            self.host.get("/v1/crls", MAX_CRLS)
-        );
-        let (answer, crls) = (answer?, crls.unwrap_or_default());
+        let mut lists = pin!(self.host.get("/v1/crls", MAX_CRLS));
+        let mut crls = None;
+        let answer = loop {
+            tokio::select! {
+                answer = &mut evidence => break answer?,
+                answer = &mut lists, if crls.is_none() => crls = Some(answer),
+            }
+        };
+        // The enclave's clock is compared with this moment, whenever the lists come.
         let at = options.clock.now();
+        // The machine slept, or nothing polled this: the bytes are genuine perhaps, and old.
+        if u128::from(at.0.saturating_sub(asked.0)) > self.host.timeout().as_millis() {
+            return Err(self.host.late());
+        }
         let (policy, number) = match demand {
             Some(demand) => demand.clone(),
             None => self.policy(options).await?,
         };
+        let crls = match crls {
+            Some(answer) => answer.ok(),
+            None if policy.revocation_required() => lists.await.ok(),
+            None => match tokio::time::timeout(CRLS_WAIT, lists).await {
+                Ok(answer) => answer.ok(),
+                Err(_) => None,
+            },
+        };
+        let crls = crls.unwrap_or_default();
         let options = Arc::clone(options);
         let judged = tokio::task::spawn_blocking(move || {
             let answered = AttestationResponse::parse(&answer).map_err(|_| Error::NotEvidence)?;
@@ -206,9 +287,10 @@ impl Upstream {
                 at,
                 accept_simulated: options.accept_simulated,
             };
-            Session::judge(answer, &policy, number)
-                .and_then(|session| options.trust.admit(session))
-                .map_err(Error::Refused)
+            let judged = options.trust.judge((policy, number), |policy, number| {
+                Session::judge(answer, policy, number)
+            });
+            judged.map_err(Error::Refused)
         });
         judged.await.map_err(|_| Error::Internal)?
     }
@@ -245,17 +327,43 @@ impl Upstream {
     }
 
     /// The same for a request that has other enclaves too: one that failed last time is asked beside it.
-    pub(crate) async fn candidate(
-        self: &Arc<Self>,
-        options: &Arc<Options>,
-    ) -> Option<Arc<Session>> {
-        let failed = self.known().failure.is_some();
-        if failed && self.usable(options.clock.now()).is_none() {
-            self.attest_beside(options, None);
-            return None;
+    pub(crate) fn candidate(self: &Arc<Self>, options: &Arc<Options>) -> Candidate {
+        let usable = self.usable(options.clock.now());
+        let (failed, unknown) = {
+            let known = self.known();
+            (known.failure.is_some(), known.unknown.clone())
+        };
+        match usable {
+            Some(session) if unknown.is_some_and(|unknown| unknown.is_same(&session)) => {
+                self.attest_beside(options, Some(&session));
+                Candidate::Unusable
+            }
+            Some(session) => {
+                self.renew_soon(options, &session);
+                Candidate::Verified(session)
+            }
+            None if failed => {
+                self.attest_beside(options, None);
+                Candidate::Unusable
+            }
+            None => Candidate::Unverified,
         }
-        // What it failed with is kept in its state.
-        self.session(options).await.ok()
+    }
+
+    /// Notes that the host's enclaves do not know the keys of `session`.
+    pub(crate) fn forget(&self, session: &Arc<Session>) {
+        let mut known = self.known();
+        let current = known.state.session();
+        if current.is_some_and(|current| current.is_same(session)) {
+            known.unknown = Some(Arc::clone(session));
+        }
+        drop(known);
+        self.others.forget(session);
+    }
+
+    /// Whether a check is under way.
+    pub(crate) fn is_attesting(&self) -> bool {
+        self.attesting.try_lock().is_err()
     }
 
     /// One request. A proof that is over, withdrawn or unknown, and an answer that is missing, was rewritten or cannot be opened,
@@ -285,14 +393,27 @@ impl Upstream {
 
     /// Starts a renewal beside the request, where the proof is about to end.
     fn renew_soon(self: &Arc<Self>, options: &Arc<Options>, session: &Arc<Session>) {
-        if options.is_ending(session) {
+        if self.is_renewal_due(options, session) {
             self.attest_beside(options, Some(session));
         }
     }
 
+    /// Whether the proof is about to end, and a renewal may move its end.
+    pub(crate) fn is_renewal_due(&self, options: &Options, session: &Session) -> bool {
+        let now = options.clock.now();
+        let is_paused = || {
+            let known = self.known();
+            known
+                .pause
+                .as_ref()
+                .is_some_and(|pause| pause.contains(&now))
+        };
+        options.is_ending(session) && !(session.is_valid(now) && is_paused())
+    }
+
     /// Starts a check, unless one is under way.
     fn attest_beside(self: &Arc<Self>, options: &Arc<Options>, after: Option<&Arc<Session>>) {
-        if self.attesting.try_lock().is_err() {
+        if self.is_attesting() {
             return;
         }
         let (upstream, options, after) = (Arc::clone(self), Arc::clone(options), after.cloned());
@@ -317,6 +438,10 @@ impl Upstream {
             Err(ExchangeError::Expired) => return Ok(Attempt::ProofLost),
             other => other?,
         };
+        // Sealing may have taken its time.
+        if !session.is_valid(options.clock.now()) {
+            return Ok(Attempt::ProofLost);
+        }
         let limit = MAX_RESPONSE + SEAL_OVERHEAD;
         let hint = session.hint();
         let sent = tokio::select! {
