@@ -5,14 +5,11 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-#[path = "../../client/tests/enclave/mod.rs"]
-mod enclave;
-
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use enclave::{Host, vector};
+use fixtures::host::{Host, vector};
 use serde_json::{Value, json};
 
 /// Replaces the file as a whole, so that no reader sees a part of it.

@@ -1,10 +1,10 @@
-//! Many items over as many connections as it takes.
+//! Sends many items over as many connections as needed.
 //!
 //! Each item is a data frame that begins with its number (8 bytes, big-endian); the peer answers each with a message that begins
-//! with the same number, in the same order. What was not answered when a connection ended is sent again over the next
-//! one; an answer is handed out once, in order. So the output is complete, in order and without repeats, however often the
-//! connection is cut. Refused evidence and forged bytes end the run: no cut explains them. An item whose answer asks for it is replaced by others,
-//! as where it is to be sent in parts.
+//! with the same number, in the same order. Items without an answer when a connection ends are sent again over the next one;
+//! each answer is returned once. So the output is complete, in order and without duplicates, however often the connection is
+//! lost. Refused evidence and forged bytes end the run: no lost connection explains them. An answer can replace its item by others,
+//! for example by the parts of a batch.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -19,14 +19,14 @@ use tokio::sync::mpsc;
 
 use crate::{Channel, Error, Message};
 
-/// How connections are made again.
+/// Pauses between connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
-    /// Longest pause after the first failure; doubled by each further one.
+    /// Upper bound on the pause after the first failure; each further failure doubles it.
     pub first: Duration,
-    /// Longest pause of all.
+    /// Upper bound on every pause.
     pub longest: Duration,
-    /// Connections in a row that may end without an answer.
+    /// Consecutive connections that may end without an answer.
     pub attempts: u32,
 }
 
@@ -42,7 +42,8 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// A random pause up to the limit of this attempt ("full jitter"): clients that lost one server do not come back at once.
+    /// Returns a random pause up to the bound of this attempt ("full jitter"), so that clients of one lost server do not all return
+    /// at the same time.
     fn pause(&self, failures: u32, rng: &mut impl Rng) -> Duration {
         let doubled = 1_u32
             .checked_shl(failures.saturating_sub(1))
@@ -53,22 +54,22 @@ impl Backoff {
     }
 }
 
-/// A connection, and what is known of its peer.
+/// A channel and its peer.
 pub type Connected<W> = (Channel<<W as Work>::Stream>, <W as Work>::Peer);
 
-/// What is done with the items of a run, and where.
+/// Connects, encodes items and takes answers.
 pub trait Work {
-    /// What a run is given.
+    /// One input of a run.
     type Given;
     /// One item; kept until it is answered.
     type Item;
     /// A connection.
     type Stream: AsyncRead + AsyncWrite;
-    /// What is known of the peer of one connection.
+    /// The peer of one connection, as far as it is known.
     type Peer;
-    /// What reads the answer to one item on one connection.
+    /// State that the answer to one item on one connection needs.
     type Pending;
-    /// Why a run ends early.
+    /// An error that ends a run or a connection.
     type Error: From<Error>;
 
     /// Makes a connection.
@@ -77,16 +78,16 @@ pub trait Work {
     /// Ends the run, unless it [is transient](Self::is_transient).
     fn connect(&mut self) -> impl Future<Output = Result<Connected<Self>, Self::Error>>;
 
-    /// Makes items of what was given; none where there is nothing to send.
+    /// Makes items of the input; none where there is nothing to send.
     ///
     /// # Errors
     /// Ends the run.
     fn admit(&mut self, given: Self::Given) -> Result<Vec<Self::Item>, Self::Error>;
 
-    /// What is sent for an item, without its number. Called again where it is sent again.
+    /// Encodes an item, without its number. Called again where the item is sent again.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect), once the items before it are answered.
+    /// See [`connect`](Self::connect). The items before this one are answered first.
     fn encode(
         &mut self,
         peer: &Self::Peer,
@@ -97,7 +98,7 @@ pub trait Work {
     /// yet; none where it is done.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect). The item counts as unanswered then, and is sent again over the next connection.
+    /// See [`connect`](Self::connect). Then the item counts as unanswered, and is sent again over the next connection.
     fn answer(
         &mut self,
         peer: &Self::Peer,
@@ -111,24 +112,24 @@ pub trait Work {
         true
     }
 
-    /// Whether another connection may help.
+    /// Whether another connection can help.
     fn is_transient(error: &Self::Error) -> bool;
 
-    /// Completes once nothing more may be sent to this peer, as where its proof was withdrawn. The connection is dropped then,
-    /// and counts as one that was cut.
+    /// Completes once nothing more may be sent to this peer, for example because its proof was withdrawn. Then the connection is
+    /// dropped, and counts as lost.
     fn ended(_peer: &Self::Peer) -> impl Future<Output = ()> {
         std::future::pending()
     }
 }
 
-/// Sends every item that comes, and hands out every answer, in the order in which the items were sent; returns how many answers there
-/// were. At most `window` items are in flight.
+/// Sends every item from `items` and takes every answer, in the order in which the items were sent; returns the number of answers.
+/// At most `window` items are in flight.
 ///
-/// Connects when the first item comes, and again only while an item waits. A connection needs
-/// [patience](crate::Incoming::set_timeout): one that takes nothing any more may never say so.
+/// Connects when the first item arrives, and again only while an item waits. Connections need a
+/// [timeout](crate::Incoming::set_timeout), because a lost one may never report an error.
 ///
 /// # Errors
-/// The first that is not transient, or the last one where no connection brings an answer any more.
+/// The first error that is not transient, or the last one where further connections bring no answer.
 pub async fn run<W: Work>(
     work: &mut W,
     items: &mut mpsc::Receiver<W::Given>,
@@ -141,8 +142,8 @@ pub async fn run<W: Work>(
         waiting: VecDeque::new(),
         window: window.max(1),
         answered: 0,
-        ended: false,
-        done: false,
+        is_input_complete: false,
+        is_done: false,
     };
     let mut failures = 0;
     loop {
@@ -157,17 +158,17 @@ pub async fn run<W: Work>(
         }
         let before = state.answered;
         let outcome = match work.connect().await {
-            Ok((channel, peer)) => state.over(channel, &peer, work, items).await,
+            Ok((channel, peer)) => state.run_on(channel, &peer, work, items).await,
             Err(error) => Err(error),
         };
         let error = match outcome {
-            _ if state.done => return Ok(state.answered),
+            _ if state.is_done => return Ok(state.answered),
             Ok(()) => return Ok(state.answered),
             Err(error) if !W::is_transient(&error) => return Err(error),
             Err(error) => error,
         };
         if state.in_flight.is_empty() && state.waiting.is_empty() {
-            // A server that let an idle connection go.
+            // The server closed an idle connection.
             failures = 0;
             continue;
         }
@@ -183,22 +184,22 @@ pub async fn run<W: Work>(
 }
 
 struct State<T> {
-    /// Not answered. The front is the next to be answered.
+    /// Items without an answer. The front is answered next.
     in_flight: VecDeque<T>,
     /// Admitted, and sent over no connection yet.
     waiting: VecDeque<T>,
     window: usize,
     answered: u64,
-    /// There are no more items to come.
-    ended: bool,
-    /// Every item has its answer; how the last connection ends no longer matters.
-    done: bool,
+    /// No further items will arrive.
+    is_input_complete: bool,
+    /// Every item has its answer, so an error of the last connection does not matter.
+    is_done: bool,
 }
 
 impl<T> State<T> {
-    /// Goes on over one connection, until everything is answered or the connection fails. Where writing fails first, the answers to
-    /// what was written are still read, for as long as the channel's patience lasts.
-    async fn over<W: Work<Item = T>>(
+    /// Continues on one connection, until all items are answered or the connection fails. Where writing fails first, the answers to
+    /// the written items are still read, within the channel's timeout.
+    async fn run_on<W: Work<Item = T>>(
         &mut self,
         channel: Channel<W::Stream>,
         peer: &W::Peer,
@@ -210,15 +211,15 @@ impl<T> State<T> {
             mut outgoing,
             ..
         } = channel;
-        // Holds no more than the window does, so that nothing waits here: reading goes on while writing is stuck.
+        // As large as the window, so that sending to it never waits: reading continues while writing is blocked.
         let (queue, mut queued) = mpsc::channel::<Vec<u8>>(self.window);
-        // Items that were written whole, less the answers: an answer may come before the write has returned.
-        let due = Cell::new(0_i64);
-        let writable = Cell::new(true);
+        // Completely written items, less the answers. Below zero where an answer arrives before its write has returned.
+        let unanswered = Cell::new(0_i64);
+        let is_writable = Cell::new(true);
         let write = async {
             while let Some(mut item) = queued.recv().await {
                 outgoing.send_in_place(Kind::Data, &mut item).await?;
-                due.set(due.get() + 1);
+                unanswered.set(unanswered.get() + 1);
             }
             outgoing.close().await.map_err(W::Error::from)
         };
@@ -233,58 +234,58 @@ impl<T> State<T> {
                 sent.map_err(|_| W::Error::from(Error::HalfSent))?;
                 Ok::<_, W::Error>(pending)
             };
-            // Why nothing more can be sent here, or at all. What was sent before is answered all the same: every connection gets
-            // further, and an item that cannot be sent costs none of those before it.
-            let mut stopped = None;
+            // An error after which nothing more is sent on this connection. Answers to earlier items are still read, so every
+            // connection makes progress, and an item that cannot be sent does not lose those before it.
+            let mut send_error = None;
             for item in &self.in_flight {
                 match send(work, item) {
                     Ok(sent) => pending.push_back(sent),
                     Err(error) => {
-                        stopped = Some(error);
+                        send_error = Some(error);
                         break;
                     }
                 }
             }
             loop {
-                while stopped.is_none()
-                    && writable.get()
+                while send_error.is_none()
+                    && is_writable.get()
                     && self.in_flight.len() < self.window
                     && let Some(item) = self.waiting.pop_front()
                 {
                     match send(work, &item) {
                         Ok(sent) => pending.push_back(sent),
-                        Err(error) => stopped = Some(error),
+                        Err(error) => send_error = Some(error),
                     }
-                    // Where it was not sent, the next connection takes it.
+                    // Kept also where sending failed, so that the next connection sends it.
                     self.in_flight.push_back(item);
                 }
-                if self.ended && self.in_flight.is_empty() && self.waiting.is_empty() {
+                if self.is_input_complete && self.in_flight.is_empty() && self.waiting.is_empty() {
                     break;
                 }
-                if !writable.get() && due.get() <= 0 {
+                if !is_writable.get() && unanswered.get() <= 0 {
                     return Ok(());
                 }
                 if pending.is_empty()
-                    && let Some(error) = stopped.take()
+                    && let Some(error) = send_error.take()
                 {
                     return Err(error);
                 }
-                let more = stopped.is_none()
-                    && writable.get()
-                    && !self.ended
+                let accepts_items = send_error.is_none()
+                    && is_writable.get()
+                    && !self.is_input_complete
                     && self.in_flight.len() < self.window
                     && work.has_room();
                 let message = tokio::select! {
-                    item = items.recv(), if more => {
+                    item = items.recv(), if accepts_items => {
                         match item {
                             Some(given) => self.waiting.extend(work.admit(given)?),
-                            None => self.ended = true,
+                            None => self.is_input_complete = true,
                         }
                         continue;
                     }
                     message = incoming.receive() => message?,
                 };
-                // A server that closes early, for its rotation or its end, left these unanswered.
+                // The server closed early, to rotate its keys or to stop, and left these items unanswered.
                 let message = message.ok_or(Error::Channel(ChannelError::Closed))?;
                 let (Some((number, payload)), Some(item), Some(pending)) = (
                     message.payload.split_first_chunk(),
@@ -306,16 +307,16 @@ impl<T> State<T> {
                     self.waiting.push_front(part);
                 }
                 self.answered += 1;
-                due.set(due.get() - 1);
+                unanswered.set(unanswered.get() - 1);
             }
-            self.done = true;
+            self.is_done = true;
             drop(queue);
             Ok(())
         };
         let converse = async {
             let (mut write, mut read) = (pin!(write), pin!(read));
             let failed = tokio::select! {
-                // Writing may be stuck on a connection that leads nowhere.
+                // Writing may be blocked on a lost connection.
                 outcome = &mut read => return match outcome {
                     Ok(()) => write.await,
                     Err(error) => Err(error),
@@ -325,8 +326,8 @@ impl<T> State<T> {
                     Err(error) => error,
                 },
             };
-            writable.set(false);
-            if due.get() > 0
+            is_writable.set(false);
+            if unanswered.get() > 0
                 && let Err(error) = read.await
                 && !W::is_transient(&error)
             {
@@ -335,7 +336,7 @@ impl<T> State<T> {
             Err(failed)
         };
         tokio::select! {
-            // Asked first: nothing is sent after a peer has ended.
+            // Polled first: nothing is sent to a peer that has ended.
             biased;
             () = W::ended(peer) => Err(Error::Channel(ChannelError::Closed).into()),
             outcome = converse => outcome,

@@ -161,7 +161,9 @@ fn count_lasting(options: &Options, sessions: &[Arc<Session>]) -> usize {
 /// Whether none of `known` is the same enclave with the same keys.
 fn is_new(known: &[Arc<Session>], session: &Session) -> bool {
     let session = candidate_name(&session.attestation);
-    known.iter().all(|one| candidate_name(&one.attestation) != session)
+    known
+        .iter()
+        .all(|one| candidate_name(&one.attestation) != session)
 }
 
 /// What came of a request to several.
@@ -356,7 +358,10 @@ impl Client {
 /// Two addresses may lead to one enclave.
 fn add(all: &mut Vec<Enclave>, (upstream, session): Enclave) {
     let known = candidate_name(&session.attestation);
-    if all.iter().all(|(_, one)| candidate_name(&one.attestation) != known) {
+    if all
+        .iter()
+        .all(|(_, one)| candidate_name(&one.attestation) != known)
+    {
         all.push((upstream, session));
     }
 }

@@ -5,14 +5,12 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-mod enclave;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clearseal_client::{Client, ClientBuilder, Clock, UnixMillis};
-use enclave::{Host, Mood, PATIENCE, now};
+use fixtures::host::{Host, Mood, PATIENCE, now};
 
 /// So many candidates at several hosts, each judged by its own policy.
 fn builder(hosts: &[&Host], candidates: usize) -> ClientBuilder {

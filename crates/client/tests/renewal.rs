@@ -5,15 +5,13 @@
     reason = "a fixture that cannot be made is a failed test"
 )]
 
-mod enclave;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use attestation::RowState;
 use clearseal_client::{Client, ClientBuilder, Clock, Policy, UnixMillis, blocking};
-use enclave::{Host, PATIENCE, Rotation, now};
+use fixtures::host::{Host, PATIENCE, Rotation, now};
 use serde_json::{Value, json};
 
 const ROTATION: Rotation = Rotation {

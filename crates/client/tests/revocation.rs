@@ -101,7 +101,7 @@ async fn only_lists_of_the_chain_are_kept_and_each_once() {
 #[tokio::test]
 async fn a_proof_ends_with_the_lists_that_its_policy_requires() {
     let host = Host::start(96);
-    let soon = enclave::now().seconds() + 900;
+    let soon = fixtures::host::now().seconds() + 900;
     host.publish(|forgery| {
         let mut all = forgery.crls();
         let mut short = forgery.crl(1);

@@ -13,7 +13,7 @@ use std::io::{Read, stdin};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use attestation::cbor::{Reader, Rules, Writer};
-use attestation::{AttestationDocument, Ladder};
+use attestation::{AttestationDocument, CheckLog};
 use base64ct::{Base64, Encoding};
 use forge::{Contents, DevelopmentRoot, Issuer, SHARED_ROOT_MADE_AT};
 use rand_chacha::ChaCha20Rng;
@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Contents of a document. Its signature is not checked.
 fn read_contents(document: &[u8]) -> Result<Contents, Box<dyn Error>> {
-    let document = AttestationDocument::parse(document, &mut Ladder::new())
+    let document = AttestationDocument::parse(document, &mut CheckLog::new())
         .map_err(|error| error.to_string())?;
     let claims = document.claims();
     Ok(Contents {
