@@ -1,5 +1,5 @@
 #!/bin/sh
-# One text through the proxy; the answer is OpenAI's. Needs curl and jq.
+# Embeds one text through the proxy, with OpenAI's API. Needs curl and jq.
 set -eu
 curl --fail-with-body --silent --show-error http://127.0.0.1:8788/v1/embeddings \
   --header 'content-type: application/json' \

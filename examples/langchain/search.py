@@ -7,7 +7,7 @@ embeddings = OpenAIEmbeddings(
     model="all-MiniLM-L6-v2",
     base_url="http://127.0.0.1:8788/v1",
     api_key="none",
-    # Otherwise texts are sent as token ids of OpenAI's tokenizer. The enclave refuses them: TOKENIZER_UNNAMED.
+    # Otherwise LangChain sends token ids of OpenAI's tokenizer, which the enclave refuses: TOKENIZER_UNNAMED.
     check_embedding_ctx_length=False,
 )
 store = InMemoryVectorStore.from_texts(

@@ -5,7 +5,7 @@ from llama_index.core.schema import TextNode
 from llama_index.embeddings.openai import OpenAIEmbedding
 
 embeddings = OpenAIEmbedding(
-    # `model` takes OpenAI's own names alone.
+    # `model` accepts only OpenAI's own names.
     model_name="all-MiniLM-L6-v2",
     api_base="http://127.0.0.1:8788/v1",
     api_key="none",

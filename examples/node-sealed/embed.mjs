@@ -1,9 +1,9 @@
-// OpenAI's client for Node, sealed in this very process: no proxy, and a `fetch` that talks to the verified enclave alone.
+// OpenAI's client for Node without a proxy: `session.fetch` encrypts each request to the verified enclave in this process.
 import { connect } from "@clearseal/verifier";
 import OpenAI from "openai";
 
 const url = "http://127.0.0.1:8787";
-// For development. Otherwise `{ policy }` with a policy of your own, and the status "trusted".
+// For development. In production, pass `{ policy }` and expect the status "trusted".
 const connection = await connect(url, { allowSimulated: true });
 if (connection.status !== "simulated") {
   throw new Error(`expected the simulated enclave of npm start: ${connection.status}`);

@@ -1,15 +1,15 @@
 #!/bin/sh
-# A vector store whose rows can be proved one by one: filled, searched, and the row that was found verified alone.
-# Needs the terminal `clearseal`, curl, and Python with qdrant-client.
+# Fills a vector store with rows and their proofs, searches it, and verifies the row that was found.
+# Needs the command line tool `clearseal`, curl, and Python with qdrant-client.
 set -eu
 folder=$(dirname "$0")
 
-# `--accept-simulated` and a policy from the service are for development. Otherwise: `--policy` with a policy of your own.
+# `--accept-simulated` and a policy from the service are for development. In production, use `--policy` with your own policy.
 curl --fail --silent --show-error http://127.0.0.1:8787/v1/development-policy >policy.json
 clearseal embed --accept-simulated --proofs proofs.jsonl <"$folder/texts.txt" >vectors.jsonl
 printf '%s\n' "$1" | clearseal embed --accept-simulated >query.jsonl
 
-# Prints what it found, and writes found.vector.jsonl and found.proof.jsonl.
+# Prints the result, and writes found.vector.jsonl and found.proof.jsonl.
 python3 "$folder/store.py"
 
 clearseal verify vector found.proof.jsonl found.vector.jsonl --policy policy.json --accept-simulated

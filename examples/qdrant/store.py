@@ -1,4 +1,4 @@
-"""Fills Qdrant (its local mode) with rows and their proofs, searches it, and writes the row that it found with its proof."""
+"""Fills Qdrant (in its local mode) with rows and their proofs, searches it, and writes the found row and its proof."""
 
 import json
 
@@ -12,7 +12,7 @@ def lines(name):
 
 
 rows = lines("vectors.jsonl")
-# A line of evidence comes before the proofs that rest on it.
+# A line of evidence precedes the proofs that refer to it.
 evidence, proofs = {}, []
 for line in lines("proofs.jsonl"):
     if line["format"].startswith("clearseal-vector-evidence/"):
@@ -22,7 +22,7 @@ for line in lines("proofs.jsonl"):
         proofs.append(line)
 
 store = QdrantClient(":memory:")
-# The product of vectors of length 1 is their cosine. Distance.COSINE would scale them, and what is changed has no proof.
+# The dot product of vectors of length 1 is their cosine. Distance.COSINE would scale them, and the proof does not match a changed vector.
 store.create_collection("texts", VectorParams(size=384, distance=Distance.DOT))
 store.upsert(
     "texts",

@@ -1,8 +1,8 @@
-"""Kills the job's driver, its workers and the fleet's replicas while it runs, and compares what comes out row by row with a calm run.
+"""Kills the job's driver, workers and replicas while it runs, and compares the output row by row with that of an undisturbed run.
 
     CLEARSEAL_BIN_DIR=target/release python3 examples/ray/check.py --rows 3000 --engines ray,dask,plain
 
-Needs Node, HAProxy and the built servers; with the terminal `clearseal` beside them, it verifies proofs too.
+Needs Node, HAProxy and the built servers; with the command line tool `clearseal` it also verifies proofs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 HERE = Path(__file__).resolve().parent
-# A part of many texts: where it is found, a text was written down.
+# Part of many texts: a file that contains it contains a text.
 MARKER = b"sleeps on the sofa"
-# How a worker's process of each engine is named. A plain process is its own driver.
+# Process name of each engine's workers. `plain` has no separate workers.
 WORKERS = {"ray": "ray::MapWorker", "dask": "spawn_main"}
 
 
@@ -37,15 +37,15 @@ class Fleet:
     def __init__(self, replicas: int) -> None:
         command = ["node", HERE / "fleet.mjs", str(replicas)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        said = self._process.stdout.readline()
-        if not said:
+        line = self._process.stdout.readline()
+        if not line:
             sys.exit("the fleet did not start")
-        started = json.loads(said)
+        started = json.loads(line)
         self.url, self.policy = started["url"], json.dumps(started["policy"])
         self._replicas = cycle(range(replicas))
 
     def restart_replica(self) -> None:
-        """Kills one, and starts it again with other keys."""
+        """Kills one replica, and restarts it with new keys."""
         self._process.stdin.write(f"{next(self._replicas)}\n")
         self._process.stdin.flush()
 
@@ -64,7 +64,7 @@ class Run:
         subprocess.run([sys.executable, HERE / "texts.py", str(options.rows), self.source], check=True)
         self.blocks = -(-options.rows // options.block_rows)
         self.seen: dict[int, set[int]] = {}
-        """Processes that each driver had."""
+        """Processes of each driver."""
 
     def command(self, engine: str, output: Path) -> list[str]:
         command = [sys.executable, "-B", HERE / "embed.py", self.source, output]
@@ -72,7 +72,7 @@ class Run:
         return [str(it) for it in [*command, "--workers", self.options.workers, "--block-rows", self.options.block_rows]]
 
     def start(self, engine: str, output: Path) -> subprocess.Popen[bytes]:
-        # A short name: Ray's sockets are below it.
+        # Short, because it is a prefix of Ray's socket paths.
         environment = {**os.environ, "RAY_TMPDIR": str(self.folder)}
         with self.log.open("ab") as log:
             return subprocess.Popen(self.command(engine, output), stdout=log, stderr=log, env=environment)
@@ -83,11 +83,11 @@ class Run:
         return output
 
     def harmed(self, engine: str) -> Path:
-        """A job that is killed, and started again until it ends by itself."""
+        """Kills and restarts a job until it ends by itself."""
         output = self.folder / f"by-{engine}"
         chance = random.Random(self.options.seed)
         kinds = cycle(["worker", "driver", "replica"] if engine in WORKERS else ["driver", "replica"])
-        # Spread over the whole job, at any point of a block.
+        # Spread over the whole job, at any point within a block.
         moments = [(turn + 1) * self.blocks // (self.options.kills + 1) for turn in range(self.options.kills)]
         done: dict[str, tuple[int, int]] = {}
         counts: dict[str, int] = {}
@@ -99,7 +99,7 @@ class Run:
                 break
             family = descendants(driver.pid)
             self.seen.setdefault(driver.pid, set()).update(family)
-            # What is done stays as it is, to the file.
+            # A finished file is never written again.
             for path in files(output):
                 was = done.setdefault(path.name, identity(path))
                 expect(was == identity(path), f"{path.name} was written twice")
@@ -122,7 +122,7 @@ class Run:
         return output
 
     def compare(self, output: Path, calm: Path) -> None:
-        """Each row of the source once, in its place, with the vector of the calm run."""
+        """Checks that each row of the source occurs once, in order, with the vector of the undisturbed run."""
         source = pq.read_table(self.source)
         found = sorted(path.name for path in output.iterdir() if path.name != "job.json")
         wanted = {f"block-{block:06}.parquet" for block in range(self.blocks)}
@@ -130,21 +130,21 @@ class Run:
         row = 0
         for file in found:
             got, wanted = (pq.read_table(folder / file) for folder in (output, calm))
-            expect(got["id"].equals(source["id"].slice(row, len(got))), f"{file}: other keys than the source has there")
+            expect(got["id"].equals(source["id"].slice(row, len(got))), f"{file}: keys differ from the source")
             for column in ("id", "embedding", "tokens", "truncated"):
-                expect(got[column].equals(wanted[column]), f"{file}: `{column}` is not that of the calm run")
+                expect(got[column].equals(wanted[column]), f"{file}: `{column}` differs from the undisturbed run")
             vectors = pa.concat_arrays(got["embedding"].chunks).flatten()
             expect(vectors.null_count == 0 and len(vectors) == 384 * len(got), f"{file}: a vector is missing")
             row += len(got)
         expect(row == self.options.rows, f"{row} rows")
-        print(f"{output.name}: all {row} rows, each once and with the vector of the calm run", flush=True)
+        print(f"{output.name}: all {row} rows, each once and with the vector of the undisturbed run", flush=True)
 
     def prove(self, output: Path) -> None:
-        """Rows from all over the output, verified by the terminal; and two that were exchanged, refused."""
+        """Verifies random rows with the command line tool, and checks that it refuses two whose vectors were swapped."""
         places = os.pathsep.join(filter(None, [os.environ.get("CLEARSEAL_BIN_DIR"), os.environ["PATH"]]))
         terminal = shutil.which("clearseal", path=places)
         if terminal is None:
-            print(f"{output.name}: proofs were not verified: there is no terminal `clearseal`", flush=True)
+            print(f"{output.name}: proofs were not verified: the command line tool `clearseal` was not found", flush=True)
             return
         keys = pq.read_table(self.source, columns=["id"])["id"].to_pylist()
         some = random.Random(self.options.seed).sample(keys, min(self.options.proofs, len(keys)))
@@ -161,46 +161,46 @@ class Run:
         first["embedding"], second["embedding"] = second["embedding"], first["embedding"]
         vectors.write_text("".join(json.dumps(row) + "\n" for row in [first, second, *rest]), encoding="utf-8")
         refused = verify()
-        expect(refused.returncode == 1 and refused.stdout.count("RESPONSE_HASH_MISMATCH") == 2, "exchanged vectors are accepted")
-        print(f"{output.name}: {len(some)} proofs verified, of two exchanged vectors both refused", flush=True)
+        expect(refused.returncode == 1 and refused.stdout.count("RESPONSE_HASH_MISMATCH") == 2, "swapped vectors are accepted")
+        print(f"{output.name}: {len(some)} proofs verified, both swapped vectors refused", flush=True)
 
     def refusals(self, output: Path) -> None:
-        """What must not be done, and is not."""
+        """Checks invalid invocations."""
 
         def ended(command: list[str]) -> tuple[int, str]:
             run = subprocess.run(command, capture_output=True, text=True)
             return run.returncode, run.stderr
 
         fresh = self.command("plain", self.folder / "refused")
-        status, said = ended([it for it in fresh if it != "--accept-simulated"])
-        expect(status == 1 and "SIMULATION_REFUSED" in said, said)
-        status, said = ended([it for it in fresh if it not in ("--policy", str(self.policy))])
-        expect(status == 2 and "--policy" in said, said)
-        status, said = ended([*self.command("plain", output), "--block-rows=7"])
-        expect(status == 2 and "begun with another block_rows" in said, said)
+        status, errors = ended([it for it in fresh if it != "--accept-simulated"])
+        expect(status == 1 and "SIMULATION_REFUSED" in errors, errors)
+        status, errors = ended([it for it in fresh if it not in ("--policy", str(self.policy))])
+        expect(status == 2 and "--policy" in errors, errors)
+        status, errors = ended([*self.command("plain", output), "--block-rows=7"])
+        expect(status == 2 and "begun with another block_rows" in errors, errors)
         with (output / "job.json").open(encoding="utf-8") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            status, said = ended(self.command("plain", output))
-            expect(status == 2 and "another process works on" in said, said)
+            status, errors = ended(self.command("plain", output))
+            expect(status == 2 and "another process works on" in errors, errors)
         twice = self.folder / "twice.parquet"
         pq.write_table(pa.table({"id": ["a", "a"], "text": ["one", "two"]}), twice)
         other = self.command("plain", self.folder / "twice")
-        status, said = ended([str(twice) if it == str(self.source) else it for it in other])
-        expect(status == 2 and "is no key" in said, said)
+        status, errors = ended([str(twice) if it == str(self.source) else it for it in other])
+        expect(status == 2 and "is not a key" in errors, errors)
         expect(not files(self.folder / "refused") + files(self.folder / "twice"), "something was written nevertheless")
-        print("refused: no policy, a simulation that was not allowed, a key twice, a second driver, other blocks in one folder", flush=True)
+        print("refused: no policy, simulation not allowed, a duplicate key, a second driver, other block sizes in one folder", flush=True)
 
     def logs(self) -> None:
-        """No text was written where the engines keep logs and temporary files."""
+        """Checks that logs and temporary files of the engines contain no text."""
         kept = [path for path in self.folder.rglob("*") if path.is_file() and not path.is_symlink()]
         ours = {".parquet", ".jsonl"}
         logs = [path for path in kept if path.suffix not in ours]
         for path in logs:
-            expect(MARKER not in path.read_bytes(), f"{path} holds a text")
+            expect(MARKER not in path.read_bytes(), f"{path} contains a text")
         print(f"no text in {len(logs)} logs and temporary files", flush=True)
 
     def leave_nothing(self) -> None:
-        """What drivers that were killed had started ends by itself."""
+        """Checks that the processes of killed drivers end by themselves."""
         left = {pid for family in self.seen.values() for pid in family}
 
         def gone() -> bool:
@@ -216,14 +216,14 @@ class Run:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Kills jobs, and compares what comes out row by row with a calm run.")
+    parser = argparse.ArgumentParser(description="Kills jobs, and compares their output row by row with that of an undisturbed run.")
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--block-rows", type=int, default=200)
     parser.add_argument("--engines", default="ray,dask,plain")
-    parser.add_argument("--kills", type=int, default=6, help="of drivers, workers and replicas together, of each engine")
+    parser.add_argument("--kills", type=int, default=6, help="kills of drivers, workers and replicas per engine")
     parser.add_argument("--replicas", type=int, default=2)
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--proofs", type=int, default=200, help="rows of each engine that the terminal verifies")
+    parser.add_argument("--proofs", type=int, default=200, help="rows per engine to verify with the command line tool")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     fleet = Fleet(options.replicas)
@@ -247,7 +247,7 @@ def timed(what: str, rows: int, work):
     begun = time.monotonic()
     result = work()
     seconds = time.monotonic() - begun
-    print(f"{what}: {seconds:.0f} s, {rows / seconds:.0f} rows a second, starts included", flush=True)
+    print(f"{what}: {seconds:.0f} s, {rows / seconds:.0f} rows per second, including start-up", flush=True)
     return result
 
 
@@ -261,14 +261,14 @@ def identity(path: Path) -> tuple[int, int]:
 
 
 def descendants(pid: int) -> set[int]:
-    """Processes that `pid` started, and theirs."""
+    """All descendants of `pid`."""
     found = set()
     for thread in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             for child in map(int, thread.read_text().split()):
                 found |= {child} | descendants(child)
         except OSError:
-            pass  # It has ended meanwhile.
+            pass  # It has ended in the meantime.
     return found
 
 
@@ -280,7 +280,7 @@ def name(pid: int) -> str:
 
 
 def alive(pid: int) -> bool:
-    """A zombie has ended, and has no command line."""
+    """False for a zombie too, which has no command line."""
     return bool(name(pid))
 
 
@@ -288,7 +288,7 @@ def wait_for(condition, seconds: float, fail: bool = True) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            expect(not fail, "nothing happens any more")
+            expect(not fail, "timed out")
             return False
         time.sleep(0.02)
     return True

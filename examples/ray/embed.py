@@ -1,8 +1,8 @@
-"""Embeds a Parquet file over a fleet of verified enclaves: one vector with its proof for each row, in a folder of Parquet files.
+"""Embeds a Parquet file over a fleet of verified enclaves, and writes one vector and proof per row into a folder of Parquet files.
 
     python3 embed.py texts.parquet vectors --policy trust-policy.json --url https://embed.example
 
-Started again after any end, it goes on where it was.
+A restarted job continues where it stopped.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def with_ray(job: Job, blocks: list[int], workers: int) -> Iterator[dict[str, An
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     address = os.environ.get("RAY_ADDRESS", "local")
-    # Numbers of blocks are all that lies in Ray's store: its smallest size is more than enough.
+    # Ray's store only holds block numbers, so its smallest size is enough.
     here = {"object_store_memory": 100 << 20, "include_dashboard": False} if address == "local" else {}
     with ray.init(address, log_to_driver=False, logging_level="error", **here):
         numbers = ray.data.from_items([{"block": block} for block in blocks], override_num_blocks=len(blocks))
-        # Workers wait for the network more than they compute.
+        # Workers mostly wait for the network.
         pool = {"compute": ray.data.ActorPoolStrategy(size=workers), "num_cpus": 0.1, "batch_size": 1}
         yield from numbers.map_batches(Worker, fn_constructor_args=[job], **pool).iter_batches(batch_size=1)
 
@@ -50,12 +50,12 @@ def with_dask(job: Job, blocks: list[int], workers: int) -> Iterator[dict[str, A
         yield from (done.result() for done in distributed.as_completed(client.map(finish, blocks, job=job)))
 
 
-def plainly(job: Job, blocks: list[int], workers: int) -> Iterator[dict[str, Any]]:
+def with_threads(job: Job, blocks: list[int], workers: int) -> Iterator[dict[str, Any]]:
     with ThreadPoolExecutor(workers) as pool:
         yield from pool.map(finish, blocks, repeat(job))
 
 
-ENGINES = {"ray": with_ray, "dask": with_dask, "plain": plainly}
+ENGINES = {"ray": with_ray, "dask": with_dask, "plain": with_threads}
 
 
 def main() -> int:
@@ -63,7 +63,7 @@ def main() -> int:
     try:
         job = read_job(options)
         with claim(job):
-            # Before any worker: what the policy does not accept is one clear refusal.
+            # Verified before any worker starts, so that a refusal is reported once.
             with clearseal.connect(job.url, policy=job.policy, allow_simulated=job.accept_simulated) as session:
                 if session.verdict == "simulated":
                     note("SIMULATED: this enclave proves nothing about hardware. Send nothing private.")
@@ -71,11 +71,11 @@ def main() -> int:
             progress = Progress(job, missing)
             workers = min(options.workers, len(missing))
             with closing(ENGINES[options.engine](job, missing, workers)) as results:
-                # Without a missing block no engine is started.
+                # Do not start an engine if no block is missing.
                 for done in results if missing else ():
                     progress.count(done)
             if left := job.missing():
-                raise JobError(f"{len(left)} blocks are missing still; start it again")
+                raise JobError(f"{len(left)} blocks are still missing; start the job again")
     except (JobError, OSError) as error:
         note(str(error))
         return 2
@@ -89,19 +89,19 @@ def main() -> int:
 def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Embeds a Parquet file over verified enclaves, with a proof for each row.")
     parser.add_argument("source", help="Parquet file with a key and a text in each row")
-    parser.add_argument("output", help="folder of Parquet files, one for each block of rows; a block that is there is done")
-    parser.add_argument("--policy", required=True, help="trust policy: which code you trust, from whom you trust")
-    parser.add_argument("--accept-simulated", action="store_true", help="accept a simulated enclave too, which proves nothing")
+    parser.add_argument("output", help="folder of Parquet files, one per block of rows; existing blocks are skipped")
+    parser.add_argument("--policy", required=True, help="trust policy, from a source that you trust")
+    parser.add_argument("--accept-simulated", action="store_true", help="also accept a simulated enclave, which proves nothing")
     parser.add_argument("--url", default="http://127.0.0.1:8787", help="address of the service (%(default)s)")
-    parser.add_argument("--model", default="all-MiniLM-L6-v2", help="model that is asked for (%(default)s)")
-    parser.add_argument("--key", default="id", help="column that names a row (%(default)s)")
-    parser.add_argument("--text", default="text", help="column that is embedded (%(default)s)")
-    parser.add_argument("--engine", choices=ENGINES, default="ray", help="what runs the workers (%(default)s)")
+    parser.add_argument("--model", default="all-MiniLM-L6-v2", help="model (%(default)s)")
+    parser.add_argument("--key", default="id", help="column with the row's key (%(default)s)")
+    parser.add_argument("--text", default="text", help="column to embed (%(default)s)")
+    parser.add_argument("--engine", choices=ENGINES, default="ray", help="engine that runs the workers (%(default)s)")
     parser.add_argument(
-        "--workers", type=positive, default=4, help="connections, each with one request under way (%(default)s)"
+        "--workers", type=positive, default=4, help="connections, each with one request in flight (%(default)s)"
     )
     parser.add_argument(
-        "--block-rows", type=positive, default=2000, help="rows of one output file; a killed worker repeats at most these (%(default)s)"
+        "--block-rows", type=positive, default=2000, help="rows per output file, which a killed worker has to repeat (%(default)s)"
     )
     return parser
 
@@ -129,14 +129,14 @@ def read_job(options: argparse.Namespace) -> Job:
 
 
 class Progress:
-    """One line on a terminal, otherwise one every ten seconds. Counts rows, and shows none."""
+    """Updates one line on a terminal, otherwise prints a line every ten seconds. Never shows a row's content."""
 
     def __init__(self, job: Job, missing: list[int]) -> None:
         self._job, self._total = job, job.total_rows
         self._before = self._rows = job.total_rows - sum(len(job.rows_of(block)) for block in missing)
         self._start = self._shown = time.monotonic()
         if self._before:
-            note(f"{self._before} of {self._total} rows are there already")
+            note(f"{self._before} of {self._total} rows are already done")
 
     def count(self, done: dict[str, Any]) -> None:
         for block, failed in zip(done["block"], done["failed"], strict=True):
@@ -151,7 +151,7 @@ class Progress:
         rate = (self._rows - self._before) / (now - self._start)
         left = (self._total - self._rows) / rate / 60
         end = "\r" if sys.stderr.isatty() and not last else "\n"
-        print(f"{self._rows} of {self._total} rows, {rate:.0f} a second, {left:.0f} min left  ", end=end, file=sys.stderr, flush=True)
+        print(f"{self._rows} of {self._total} rows, {rate:.0f} per second, {left:.0f} min left  ", end=end, file=sys.stderr, flush=True)
 
 
 def note(text: str) -> None:

@@ -1,6 +1,6 @@
 /**
- * A fleet of simulated enclaves behind HAProxy, for `check.py`. Prints its address and policy as a line of JSON; then each line of its
- * input is the number of a replica that is killed and started again, and the end of its input ends it.
+ * A fleet of simulated enclaves behind HAProxy, for `check.py`. Prints its address and policy as a line of JSON. Each line of standard
+ * input is the number of a replica to kill and restart; the end of the input stops the fleet.
  */
 
 import { createInterface } from "node:readline";

@@ -1,4 +1,4 @@
-"""One job: which rows make a block, which blocks are there, and how one comes there whole."""
+"""One job: its blocks of rows, which of them are done, and how a block is written atomically."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 
-# Bytes of one text that the service accepts (docs/PROTOCOL.md §3). How much of it the model reads is in `truncated`.
-LONGEST = 64 << 10
-# Columns of the output, beside the key.
-OURS = ("embedding", "tokens", "truncated", "evidence", "proof")
+# Maximum size of a text that the service accepts (docs/PROTOCOL.md §3). `truncated` says whether the model read all of it.
+MAX_TEXT_BYTES = 64 << 10
+# Columns of the output, in addition to the key.
+OUTPUT_COLUMNS = ("embedding", "tokens", "truncated", "evidence", "proof")
 
 
 class JobError(Exception):
-    """The job cannot be done as it was asked for. Holds nothing of a text."""
+    """The job cannot be done as requested. Never contains a text."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every worker needs to know. Small, and without a text: it goes through the engine."""
+    """Settings for every worker. Small and without texts, because they go through the engine."""
 
     url: str
     policy: str
@@ -37,7 +37,7 @@ class Job:
     accept_simulated: bool
     model: str
     source: str
-    """Parquet file. Each worker reads its rows from there, so that no text goes through the engine or lies in its store."""
+    """Parquet file. Each worker reads its rows from it, so that no text goes through the engine or its store."""
     key: str
     text: str
     output: str
@@ -56,7 +56,7 @@ class Job:
         return Path(self.output) / f"block-{block:06}.parquet"
 
     def missing(self) -> list[int]:
-        """A block whose file is there is done."""
+        """Blocks without a file."""
         return [block for block in self.blocks if not self.path(block).exists()]
 
     def read(self, block: int) -> pa.Table:
@@ -73,18 +73,18 @@ class Job:
         return table.slice(wanted.start - first, len(wanted))
 
     def write(self, block: int, table: pa.Table) -> None:
-        """All of a block or nothing, and once: the file has its name only when it is on the disk, and the first to have it stays."""
+        """Writes a block atomically and once: the file gets its name after it is on disk, and is never replaced."""
         path = self.path(block)
         temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
         try:
             with temporary.open("wb") as file:
-                # Vectors do not compress; a dictionary holds each line of evidence once.
+                # Vectors do not compress; a dictionary stores each line of evidence once.
                 pq.write_table(table, file, compression="zstd", use_dictionary=["evidence"])
                 file.flush()
                 os.fsync(file.fileno())
             os.link(temporary, path)
         except FileExistsError:
-            pass  # Another worker was told to do the same, or one outlived its driver.
+            pass  # Another worker had the same block, or one outlived its driver.
         finally:
             temporary.unlink(missing_ok=True)
         sync(path.parent)
@@ -92,36 +92,36 @@ class Job:
 
 @contextmanager
 def claim(job: Job) -> Iterator[None]:
-    """Makes the output folder, or takes up what a killed job left there. Until the end of the block nobody else works on it.
+    """Creates the output folder, or continues a stopped job in it, and locks it until the end of the `with` block.
 
     Raises:
-        JobError: Another process works on it, or it was begun with another file or other blocks.
+        JobError: Another process works on it, or it was begun with another file or other settings.
     """
     folder = Path(job.output)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "job.json").open("a+", encoding="utf-8") as claimed:
         try:
-            # The kernel gives it back when this process ends, however it ends.
+            # The kernel releases the lock when this process ends.
             fcntl.flock(claimed, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise JobError(f"another process works on {folder}") from None
-        take_up(job, claimed)
-        remove_halves(folder)
+        compare_or_record(job, claimed)
+        remove_partial_files(folder)
         yield
-        remove_halves(folder)
+        remove_partial_files(folder)
 
 
-def take_up(job: Job, claimed: TextIO) -> None:
-    """Compares the job with that which was begun here, or writes down that this one is."""
+def compare_or_record(job: Job, claimed: TextIO) -> None:
+    """Compares the job with the one that was begun in this folder, or records this one."""
     with open(job.source, "rb") as file:
         source = file_digest(file, "sha256").hexdigest()
     names = ("model", "key", "text", "block_rows", "total_rows")
     terms = {"source_sha256": source, **{name: getattr(job, name) for name in names}}
     claimed.seek(0)
-    said = claimed.read()
-    # What is cut off was written by a process that was killed before its first block.
-    if said.endswith("\n"):
-        begun = json.loads(said)
+    recorded = claimed.read()
+    # An incomplete line is from a process that was killed before its first block.
+    if recorded.endswith("\n"):
+        begun = json.loads(recorded)
         if other := [name for name in terms if begun.get(name) != terms[name]]:
             raise JobError(f"{job.output} was begun with another {', '.join(other)}; choose another folder")
         return
@@ -133,10 +133,10 @@ def take_up(job: Job, claimed: TextIO) -> None:
     sync(Path(job.output))
 
 
-def remove_halves(folder: Path) -> None:
-    """What a worker was writing when it was killed."""
-    for half in folder.glob(".block-*"):
-        half.unlink(missing_ok=True)
+def remove_partial_files(folder: Path) -> None:
+    """Removes files that a worker had not finished when it was killed."""
+    for path in folder.glob(".block-*"):
+        path.unlink(missing_ok=True)
 
 
 def rows_in(source: str) -> int:
@@ -144,30 +144,30 @@ def rows_in(source: str) -> int:
 
 
 def check(job: Job) -> None:
-    """One vector for each row asks for a key for each row, and a text."""
+    """Checks that every row has a unique key and a text."""
     schema = pq.read_schema(job.source)
     for column in (job.key, job.text):
         if column not in schema.names:
             raise JobError(f"there is no column `{column}`")
-    if job.key in OURS:
-        raise JobError(f"column `{job.key}` has the name of one that is written; rename it")
+    if job.key in OUTPUT_COLUMNS:
+        raise JobError(f"column `{job.key}` has the name of an output column; rename it")
     if schema.field(job.text).type not in (pa.string(), pa.large_string()):
-        raise JobError(f"column `{job.text}` is not of strings")
+        raise JobError(f"column `{job.text}` does not contain strings")
     keys = pq.read_table(job.source, columns=[job.key])[job.key]
     if keys.null_count or pc.count_distinct(keys).as_py() != len(keys):
-        raise JobError(f"column `{job.key}` is no key: a value is missing or there twice")
+        raise JobError(f"column `{job.key}` is not a key: a value is missing or occurs twice")
     row = 0
     with pq.ParquetFile(job.source) as file:
         for batch in file.iter_batches(columns=[job.text]):
             sizes = pc.fill_null(pc.binary_length(batch.column(0)), 0)
-            wrong = pc.index(pc.and_(pc.greater(sizes, 0), pc.less_equal(sizes, LONGEST)), False).as_py()
+            wrong = pc.index(pc.and_(pc.greater(sizes, 0), pc.less_equal(sizes, MAX_TEXT_BYTES)), False).as_py()
             if wrong >= 0:
-                raise JobError(f"the text of row {row + wrong} is missing, or longer than {LONGEST} bytes")
+                raise JobError(f"the text of row {row + wrong} is missing, or longer than {MAX_TEXT_BYTES} bytes")
             row += len(batch)
 
 
 def sync(folder: Path) -> None:
-    """Makes the names in a folder last."""
+    """Makes the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,8 @@
-"""Takes rows out of a job's output with their proofs, as `clearseal verify vector` reads them.
+"""Extracts rows and their proofs from a job's output, in the format of `clearseal verify vector`.
 
     python3 rows.py texts.parquet vectors row-0000042 ...
 
-Writes rows.vectors.jsonl and rows.proofs.jsonl into the folder that it runs in.
+Writes rows.vectors.jsonl and rows.proofs.jsonl into the current folder.
 """
 
 import json

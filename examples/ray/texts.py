@@ -1,4 +1,4 @@
-"""Writes a Parquet file of short texts to try the job with: `python3 texts.py 200000 texts.parquet`. The same number, the same file."""
+"""Writes a Parquet file of short sample texts: `python3 texts.py 200000 texts.parquet`. The same count gives the same file."""
 
 import random
 import sys
@@ -13,7 +13,7 @@ WHEN = ["today", "again", "in spring", "after the vote", "before noon", "for the
 
 def main(count: int, path: str) -> None:
     pick = random.Random(count).choice
-    # No two are equal, so that a vector in the wrong row is seen.
+    # All different, so that a vector in the wrong row is detected.
     texts = [f"{pick(WHO)} {pick(WHAT)} {pick(WHEN)}, {number}" for number in range(count)]
     keys = [f"row-{number:07}" for number in range(count)]
     pq.write_table(pa.table({"id": keys, "text": texts}), path, row_group_size=10_000)

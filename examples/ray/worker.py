@@ -1,4 +1,4 @@
-"""What one worker does, whichever engine runs it: a verified connection, and blocks of rows embedded over it."""
+"""One worker, for any engine: embeds blocks of rows over a verified connection."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from job import Job, JobError
 
-# Texts of one request, and their bytes. A request has at most 4 MiB, and JSON may write one byte as six.
-TEXTS, BYTES = 256, 512 << 10
-# Seconds for which a worker asks again where there is no answer, and the longest pause in between.
-PATIENCE, LONGEST_PAUSE = 300.0, 5.0
-# Another replica answered, or the same one with new keys: the next attempt verifies again.
+# Maximum number and total size of texts in one request. A request has at most 4 MiB, and JSON may write one byte as six.
+MAX_TEXTS, MAX_BYTES = 256, 512 << 10
+# Seconds for which a worker retries without an answer, and the longest pause between attempts.
+RETRY_SECONDS, MAX_PAUSE = 300.0, 5.0
+# Codes of a different replica, or of one with new keys: the next attempt verifies again.
 TRANSIENT = {"KEY_UNKNOWN_TWICE", "DOCUMENT_UNKNOWN", "KEYS_EXPIRED"}
 
 
@@ -35,7 +35,7 @@ class Item:
     tokens: int
     """Tokens read, special ones included."""
     truncated: bool
-    """There were more."""
+    """Whether the text had more tokens."""
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Item:
@@ -44,7 +44,7 @@ class Item:
 
 
 class Embedder:
-    """One verified connection. Has one request under way at a time, which bounds the texts that wait in the fleet."""
+    """One verified connection, with one request in flight at a time, which bounds the fleet's queue."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -52,17 +52,17 @@ class Embedder:
     @cached_property
     def _session(self) -> clearseal.Session:
         job = self._job
-        # Nothing but a nonce is sent to what the policy does not accept: `clearseal.Refused` ends the job.
+        # If the policy does not accept the enclave, `clearseal.Refused` ends the job; only a nonce has been sent by then.
         return clearseal.connect(job.url, policy=job.policy, allow_simulated=job.accept_simulated)
 
     def embed(self, texts: Sequence[str]) -> tuple[list[Item], list[str], list[str]]:
-        """For each text its vector, the line of evidence, and the line of its proof."""
+        """Returns, for each text, its vector, the line of evidence and the line of its proof."""
         items: list[Item] = []
         evidence: list[str] = []
         proofs: list[str] = []
         for some in requests(texts):
-            answer = patiently(lambda some=some: self._ask(some))
-            # One proof for each text, or an exception: rows and texts are equally many.
+            answer = with_retries(lambda some=some: self._ask(some))
+            # Returns one proof per text, or raises.
             shared, lines = answer.proofs()
             items += map(Item.of, json.loads(answer.content)["data"])
             evidence += [shared] * len(lines)
@@ -80,25 +80,25 @@ class Embedder:
         if answer.status in (429, 503):
             raise Busy(f"the fleet is busy (status {answer.status})")
         if answer.status != 200:
-            # The code alone: a message may quote what was sent.
+            # Only the code: a message may quote the request.
             raise JobError(f"the enclave refused a request: {json.loads(answer.content)['error']['code']}")
         return answer
 
 
 class Worker:
-    """A class for `map_batches`: made once for each actor, then called with numbers of blocks, which it reads, embeds and writes."""
+    """A class for `map_batches`: created once per actor, then called with block numbers; reads, embeds and writes each block."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._embedder = Embedder(job)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """For each block what went wrong, or nothing. An engine would start again what raises, and log where it was."""
+        """Returns an error message, or an empty string, per block. An exception would make the engine retry and log its context."""
         return {"block": batch["block"], "failed": np.array([self._finish(int(block)) for block in batch["block"]])}
 
     def _finish(self, block: int) -> str:
         job, rows = self._job, self._job.rows_of(block)
-        # An engine repeats what it is not sure of.
+        # Engines may run a task more than once.
         if job.path(block).exists():
             return ""
         source = job.read(block)
@@ -110,18 +110,18 @@ class Worker:
         return ""
 
 
-_mine = threading.local()
+_thread = threading.local()
 
 
 def finish(block: int, job: Job) -> dict[str, Any]:
-    """The same for engines whose tasks are functions: each thread makes its worker once."""
-    if getattr(_mine, "job", None) != job:
-        _mine.worker, _mine.job = Worker(job), job
-    return _mine.worker({"block": np.array([block])})
+    """`Worker` for engines whose tasks are functions. Each thread creates its worker once."""
+    if getattr(_thread, "job", None) != job:
+        _thread.worker, _thread.job = Worker(job), job
+    return _thread.worker({"block": np.array([block])})
 
 
 def table(key: str, keys: pa.ChunkedArray, items: Sequence[Item], evidence: Sequence[str], proofs: Sequence[str]) -> pa.Table:
-    """Rows as they are written, in the order of the source. The vectors' bits are those that the enclave signed."""
+    """Output rows, in the order of the source. The bits of the vectors are those that the enclave signed."""
     numbers = np.frombuffer(b"".join(item.vector for item in items), dtype="<f4")
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(numbers), len(numbers) // len(items))
     return pa.table(
@@ -137,12 +137,12 @@ def table(key: str, keys: pa.ChunkedArray, items: Sequence[Item], evidence: Sequ
 
 
 def requests(texts: Sequence[str]) -> Iterator[list[str]]:
-    """The texts in order, in portions that one request holds."""
+    """Splits the texts, in order, into requests."""
     some: list[str] = []
     size = 0
     for text in texts:
         length = len(text.encode())
-        if some and (len(some) == TEXTS or size + length > BYTES):
+        if some and (len(some) == MAX_TEXTS or size + length > MAX_BYTES):
             yield some
             some, size = [], 0
         some.append(text)
@@ -152,15 +152,15 @@ def requests(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 class Busy(Exception):
-    """The fleet has no room now."""
+    """The fleet has no capacity at the moment."""
 
 
 T = TypeVar("T")
 
 
-def patiently(ask: Callable[[], T]) -> T:
-    """Asks again where a moment may help: a job of hours should not end with a balancer that is restarted."""
-    end = time.monotonic() + PATIENCE
+def with_retries(ask: Callable[[], T]) -> T:
+    """Retries transient failures."""
+    end = time.monotonic() + RETRY_SECONDS
     pause = 0.05
     while True:
         try:
@@ -169,7 +169,7 @@ def patiently(ask: Callable[[], T]) -> T:
             if not is_transient(error) or time.monotonic() > end:
                 raise
         time.sleep(pause * random.uniform(0.5, 1))
-        pause = min(2 * pause, LONGEST_PAUSE)
+        pause = min(2 * pause, MAX_PAUSE)
 
 
 def is_transient(error: Exception) -> bool:

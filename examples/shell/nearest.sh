@@ -1,7 +1,7 @@
 #!/bin/sh
-# Lines of standard input in the order of their similarity to the first argument. Needs curl and jq.
+# Sorts lines of standard input by their similarity to the first argument. Needs curl and jq.
 set -eu
-# The first row is the question; its product with each other row, of length 1 as they are, is the cosine.
+# The first row is the question. Rows have length 1, so its dot product with another row is the cosine.
 jq --raw-input --null-input --arg question "$1" \
   '{ model: "all-MiniLM-L6-v2", input: ([$question] + [inputs | select(. != "")]) }' >request.json
 curl --fail-with-body --silent --show-error http://127.0.0.1:8788/v1/embeddings \

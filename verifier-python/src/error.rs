@@ -1,4 +1,4 @@
-//! Errors as the package's exceptions: `clearseal.ClearsealError` and its subclasses, each with `code` and `remedy`.
+//! Converts errors into the package's exceptions: `clearseal.ClearsealError` and its subclasses, each with `code` and `remedy`.
 
 use attestation::{AttestationReport, PolicyError};
 use clearseal_client::Error;
@@ -6,7 +6,7 @@ use protocol::items::ItemsError;
 use pyo3::prelude::*;
 use pyo3::types::PyAnyMethods;
 
-/// The exception of a client's error.
+/// Exception for a client error.
 pub(crate) fn client(py: Python<'_>, error: &Error) -> PyErr {
     match error {
         Error::Refused(report) => refused(py, report),
@@ -27,7 +27,7 @@ pub(crate) fn client(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
-/// The exception of a report that was not accepted.
+/// Exception for a report that was not accepted.
 pub(crate) fn refused(py: Python<'_>, report: &AttestationReport) -> PyErr {
     match serde_json::to_string(report) {
         Ok(json) => raise(py, "Refused", (json,)),
@@ -35,38 +35,38 @@ pub(crate) fn refused(py: Python<'_>, report: &AttestationReport) -> PyErr {
     }
 }
 
-/// The same for a report in JSON.
+/// Exception for a report in JSON that was not accepted.
 pub(crate) fn refused_json(py: Python<'_>, json: String) -> PyErr {
     raise(py, "Refused", (json,))
 }
 
-/// The exception of a policy that cannot be used.
+/// Exception for an invalid policy.
 pub(crate) fn policy(py: Python<'_>, error: &PolicyError) -> PyErr {
     other(py, error.code(), &error.to_string(), error.remedy())
 }
 
-/// The exception of a proof that cannot be made, or not be read.
+/// Exception for a proof that cannot be made or read.
 pub(crate) fn items(py: Python<'_>, error: &ItemsError) -> PyErr {
     other(py, error.code(), &error.to_string(), error.remedy())
 }
 
-/// No answer in the time that the caller gave.
-pub(crate) fn late(py: Python<'_>) -> PyErr {
+/// Exception for the caller's timeout.
+pub(crate) fn timeout(py: Python<'_>) -> PyErr {
     let arguments = (
         "TIMEOUT",
-        "there was no answer in the time that the caller gave",
-        "Try again, or give it more time.",
+        "there was no answer within the caller's timeout",
+        "Try again, or set a longer timeout.",
         None::<u16>,
     );
     raise(py, "Unreachable", arguments)
 }
 
-/// A worker ended early, or something that cannot fail did.
+/// Exception for a worker that ended early, or for another internal error.
 pub(crate) fn internal(py: Python<'_>) -> PyErr {
     client(py, &Error::Internal)
 }
 
-/// An exception of the common class.
+/// Exception of the base class.
 pub(crate) fn other(py: Python<'_>, code: &str, message: &str, remedy: &str) -> PyErr {
     raise(py, "ClearsealError", (code, message, remedy))
 }

@@ -1,4 +1,4 @@
-//! Judgements that need no service: a document, an audit bundle, a vector.
+//! Offline verification of a document, an audit bundle or a vector.
 
 use attestation::{
     Appraisal, AttestationResponse, Freshness, Policy, SignatureMemory, UnixMillis, Verdict,
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-/// Judges an attestation document, or evidence as `GET /v1/attestation` answers it. Returns the report in JSON, or raises.
+/// Verifies an attestation document, or evidence as returned by `GET /v1/attestation`. Returns the report as JSON, or raises.
 #[pyfunction]
 #[pyo3(signature = (document, policy, nonce, manifest, crls, at_ms, allow_simulated, allow_authentic))]
 #[allow(
@@ -29,7 +29,7 @@ pub(crate) fn judge_document(
     allow_authentic: bool,
 ) -> PyResult<String> {
     let policy = read_policy(py, policy)?;
-    // What is not evidence is judged as a document, and refused as one.
+    // Bytes that are not evidence are treated as a document.
     let answered = AttestationResponse::parse(document).ok();
     let (document, manifest) = match &answered {
         Some(AttestationResponse { evidence, .. }) => {
@@ -113,7 +113,7 @@ pub(crate) fn judge_vector(
     conclude(py, judged, allow_simulated)
 }
 
-/// Both reports of a receipt that is accepted, or the exception that says why it is not.
+/// Both reports about an accepted receipt, or the exception for a refused one.
 fn conclude(
     py: Python<'_>,
     judged: BundleReport,
@@ -139,14 +139,14 @@ fn conclude(
     }
 }
 
-/// Code, message and remedy of a document that is authentic, where that is not enough for the caller.
+/// Code, message and remedy for an authentic document, if the caller requires more.
 const NOT_JUDGED: (&str, &str, &str) = (
     "AUTHENTIC_ONLY",
     "Genuine hardware signed the document; its age or its keys were not judged",
     "Pass nonce and manifest, or allow the verdict authentic by name.",
 );
 
-/// A policy that the caller chose.
+/// Parses the caller's policy.
 pub(crate) fn read_policy(py: Python<'_>, json: &[u8]) -> PyResult<Policy> {
     Policy::chosen_by_hand(json).map_err(|error| error::policy(py, &error))
 }

@@ -1,5 +1,5 @@
-//! The native part of the Python package `clearseal`. It has no rules of its own: every verdict comes from `attestation` and
-//! `clearseal-client`. What users call is in `python/clearseal/`.
+//! Native part of the Python package `clearseal`. Every verdict comes from `attestation` and `clearseal-client`. The public API
+//! is in `python/clearseal/`.
 #![allow(
     missing_docs,
     reason = "names and documentation for users are in python/clearseal"

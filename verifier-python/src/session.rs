@@ -1,4 +1,4 @@
-//! A client with a runtime of its own, for callers that wait and for event loops.
+//! A client with its own runtime, for blocking callers and event loops.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -17,25 +17,25 @@ use tokio::task::JoinHandle;
 use crate::error;
 use crate::judge::read_policy;
 
-/// How long a caller that waits is deaf to signals, such as that of Ctrl-C.
-const SIGNALS: Duration = Duration::from_millis(100);
-/// Threads that drive connections. Sealing of large requests has threads of its own.
+/// Interval at which a blocking call checks for signals, such as Ctrl-C.
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// Threads that drive connections. Large requests are sealed in other threads.
 const WORKERS: usize = 2;
 
-/// Verified upstreams, and the threads that talk to them.
+/// Verified upstreams, and the threads for their connections.
 #[pyclass(frozen, module = "clearseal._clearseal")]
 pub(crate) struct NativeSession {
     client: Client,
     runtime: Mutex<Option<Runtime>>,
-    /// A forked process has the memory of this one, and none of its threads.
+    /// Process that made the session: a forked process copies its memory, but not its threads.
     process: u32,
 }
 
-/// An answer that was opened and whose receipt was verified.
+/// A decrypted answer with a verified receipt.
 #[pyclass(frozen, module = "clearseal._clearseal")]
 pub(crate) struct Answer(clearseal_client::Answer);
 
-/// A request on its way.
+/// A request in flight.
 #[pyclass(frozen, module = "clearseal._clearseal")]
 pub(crate) struct Task(JoinHandle<()>);
 
@@ -80,7 +80,7 @@ impl NativeSession {
         })
     }
 
-    /// Verifies. Returns the report of the enclave that will be asked first.
+    /// Verifies the upstreams. Returns the report about the enclave that will be used first.
     fn connect(&self, py: Python<'_>) -> PyResult<String> {
         let client = self.client.clone();
         let session = self.wait(py, async move { client.connect().await })?;
@@ -88,7 +88,7 @@ impl NativeSession {
         serde_json::to_string(session.report()).map_err(|_| error::internal(py))
     }
 
-    /// Address, state and end of the proof in Unix milliseconds of each upstream.
+    /// Address, state, and expiry of the proof (Unix milliseconds) of each upstream.
     fn states(&self) -> Vec<(String, &'static str, Option<u64>)> {
         let states = self.client.states().into_iter();
         states
@@ -99,16 +99,16 @@ impl NativeSession {
             .collect()
     }
 
-    /// Replaces the trust policy. Returns how many sessions go on, and how many ended.
+    /// Replaces the trust policy. Returns how many sessions were kept, and how many ended.
     fn set_policy(&self, py: Python<'_>, policy: &[u8]) -> PyResult<(usize, usize)> {
-        // Says so where the session is closed, or is another process's.
+        // Fails if the session is closed or belongs to another process.
         self.handle(py)?;
         let policy = read_policy(py, policy)?;
         let change = py.detach(|| self.client.set_policy(policy));
         Ok((change.kept, change.ended))
     }
 
-    /// Looks at a file of the trust policy from now on, until the session is closed.
+    /// Follows a policy file until the session is closed.
     fn follow_policy(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let client = self.client.clone();
         self.handle(py)?
@@ -116,13 +116,13 @@ impl NativeSession {
         Ok(())
     }
 
-    /// Code, message and remedy of what keeps the next trust policy from being taken.
+    /// Code, message and remedy, if the latest trust policy could not be used.
     fn policy_problem(&self) -> Option<(String, String, String)> {
         let problem = self.client.policy_status().problem?;
         Some((problem.code, problem.message, problem.remedy))
     }
 
-    /// Seals a request, waits, and opens its answer.
+    /// Sends a sealed request and waits for its answer.
     fn fetch(
         &self,
         py: Python<'_>,
@@ -140,7 +140,7 @@ impl NativeSession {
             .map_err(|failure| failure.into_error(py))
     }
 
-    /// The same for an event loop: `done` is called from another thread with an answer or an exception.
+    /// [`fetch`](Self::fetch) for an event loop: calls `done` from another thread with an answer or an exception.
     #[pyo3(signature = (method, path, headers, content, timeout, done))]
     #[allow(clippy::too_many_arguments, reason = "called in one place")]
     fn begin(
@@ -157,27 +157,27 @@ impl NativeSession {
         let (client, timeout) = (self.client.clone(), timeout.map(seconds).transpose()?);
         let task = self.handle(py)?.spawn(async move {
             let outcome = exchange(client, request, timeout).await;
-            // The interpreter's lock may be held for long; that must not keep other connections waiting.
+            // Blocking: the interpreter's lock may be held for long, and must not delay other connections.
             let told = tokio::task::spawn_blocking(move || {
-                // None where the interpreter is ending: nobody waits any more.
+                // None if the interpreter is shutting down.
                 Python::try_attach(|py| match outcome {
                     Ok(answer) => done.call1(py, (Answer(answer),)),
                     Err(failure) => done.call1(py, (failure.into_error(py).into_value(py),)),
                 })
             });
-            // What a callback raises has no caller to reach.
+            // An exception of the callback has no caller.
             let _ = told.await;
         });
         Ok(Task(task))
     }
 
-    /// Ends the threads. What is on its way is given up.
+    /// Stops the threads. Requests in flight are abandoned.
     fn close(&self) {
         let runtime = self.locked().take();
         if let Some(runtime) = runtime {
             match std::process::id() == self.process {
                 true => runtime.shutdown_background(),
-                // Its threads are in another process, and waiting for them would take for ever.
+                // After a fork the threads do not exist, so waiting for them would never end.
                 false => std::mem::forget(runtime),
             }
         }
@@ -218,7 +218,7 @@ impl NativeSession {
         })
     }
 
-    /// Waits without the interpreter's lock, and looks for signals now and then.
+    /// Waits without the interpreter's lock, and checks for signals at intervals.
     fn wait<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -227,8 +227,11 @@ impl NativeSession {
         let handle = self.handle(py)?;
         let mut task = handle.spawn(work);
         loop {
-            let slice =
-                || handle.block_on(async { tokio::time::timeout(SIGNALS, &mut task).await });
+            let slice = || {
+                handle.block_on(async {
+                    tokio::time::timeout(SIGNAL_CHECK_INTERVAL, &mut task).await
+                })
+            };
             if let Ok(outcome) = py.detach(slice) {
                 return outcome.map_err(|_| error::internal(py));
             }
@@ -242,31 +245,31 @@ impl NativeSession {
 
 #[pymethods]
 impl Answer {
-    /// HTTP status inside the seal.
+    /// HTTP status of the decrypted response.
     #[getter]
     fn status(&self) -> u16 {
         self.0.status().as_u16()
     }
 
-    /// Fields inside the seal.
+    /// Headers of the decrypted response.
     #[getter]
     fn headers(&self) -> Vec<(String, String)> {
         self.0.headers().to_vec()
     }
 
-    /// Content inside the seal.
+    /// Content of the decrypted response.
     #[getter]
     fn content<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.0.content())
     }
 
-    /// Whether there is a receipt: an inference took place.
+    /// Whether there is a receipt, which means that an inference took place.
     #[getter]
     fn has_receipt(&self) -> bool {
         self.0.receipt().is_some()
     }
 
-    /// The audit bundle in JSON; `content` adds request and answer. `None` where there is no receipt.
+    /// The audit bundle as JSON; `content` adds request and answer. `None` if there is no receipt.
     #[pyo3(signature = (*, content = false))]
     fn bundle(&self, py: Python<'_>, content: bool) -> PyResult<Option<String>> {
         let Some(bundle) = self.0.bundle(content) else {
@@ -275,7 +278,7 @@ impl Answer {
         bundle.to_json().map(Some).map_err(|_| error::internal(py))
     }
 
-    /// The line of evidence, and the line of each item's proof.
+    /// The line of evidence, and one line of proof per item.
     fn proofs(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
         let bundle = self.0.bundle(true).ok_or(ItemsError::Absent);
         let proved = py.detach(|| {
@@ -289,23 +292,23 @@ impl Answer {
 
 #[pymethods]
 impl Task {
-    /// Gives the request up. The enclave may still compute it.
+    /// Aborts the request. The enclave may still compute it.
     fn cancel(&self) {
         self.0.abort();
     }
 }
 
-/// Why there is no answer.
+/// Reason for a missing answer.
 enum Failure {
     Client(Error),
-    Late,
+    Timeout,
 }
 
 impl Failure {
     fn into_error(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Client(error) => error::client(py, &error),
-            Self::Late => error::late(py),
+            Self::Timeout => error::timeout(py),
         }
     }
 }
@@ -320,7 +323,7 @@ async fn exchange(
         None => answer.await,
         Some(timeout) => tokio::time::timeout(timeout, answer)
             .await
-            .unwrap_or(Err(Failure::Late)),
+            .unwrap_or(Err(Failure::Timeout)),
     }
 }
 

@@ -1,4 +1,4 @@
-"""A service that simulates, as processes, and a host in front of it that can look and change."""
+"""A simulated service as processes, and a host in front of it that records and changes traffic."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Service:
         return self._start("enclave-server", "--listen", listen, "--simulate-nsm", "--model", FOLDER)
 
     def wait(self) -> None:
-        """Until it takes requests."""
+        """Waits until the service takes requests."""
         end = time.monotonic() + 120
         while True:
             for process in (self._enclave, self._proxy):
@@ -64,7 +64,7 @@ class Service:
             time.sleep(0.05)
 
     def restart_enclave(self) -> None:
-        """Kills the enclave, and starts one with other keys in its place."""
+        """Kills the enclave, and starts another one with new keys."""
         self._enclave.kill()
         self._enclave.wait()
         self._enclave = self._start_enclave()
@@ -135,11 +135,11 @@ class Host:
 
     @property
     def paths(self) -> list[str]:
-        """What was asked for, without queries."""
+        """Requested paths, without queries."""
         return [path.split("?")[0] for path, _ in self.seen]
 
     def hold(self) -> None:
-        """Gives no answer of the gateway any more."""
+        """Stops answering requests to the gateway."""
 
         def wait(answer: bytes) -> bytes:
             self._released.wait()

@@ -1,4 +1,4 @@
-"""OpenAPI of the private API, judged by a validator that others wrote; real requests and answers by their JSON Schema."""
+"""Validates the OpenAPI description of the private API, and real requests and answers against its JSON Schema."""
 
 from __future__ import annotations
 

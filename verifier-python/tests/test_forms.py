@@ -1,4 +1,4 @@
-"""Policies and requests in other forms than the plainest one."""
+"""Policies and requests in every accepted form."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,7 @@ def test_policy_text_may_begin_with_a_byte_order_mark() -> None:
 
 
 def test_the_enclave_learns_how_content_is_encoded() -> None:
-    """It refuses compressed content by name; without the field it would take it for broken JSON."""
+    """The enclave refuses compressed content by its header; without the header it would report invalid JSON."""
     headers = {"content-type": "application/json", "content-encoding": "gzip", "authorization": "Bearer secret"}
     request = SimpleNamespace(headers=headers, content=b"\x1f\x8b", extensions={})
     sent = dict(_rest(request)["headers"])

@@ -1,4 +1,4 @@
-"""OpenAI's own client, sealed in this process; over httpx2 and httpx."""
+"""OpenAI's own client over a sealed transport, with httpx2 and httpx."""
 
 from __future__ import annotations
 

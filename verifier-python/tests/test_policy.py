@@ -17,7 +17,7 @@ import clearseal
 
 
 def without_release(service: Service) -> dict[str, Any]:
-    """Accepts another image than the service's."""
+    """A policy that accepts a different image."""
     policy: dict[str, Any] = json.loads(service.policy())
     policy["name"] = "without"
     policy["releases"][0]["pcrs"]["0"] = "ab" * 48

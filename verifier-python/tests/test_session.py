@@ -1,4 +1,4 @@
-"""Sessions: what is refused, what is sealed, what survives."""
+"""Sessions: refusals, sealing, renewal and closing."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_text_is_on_no_wire_and_an_api_key_stays_here(host: Host) -> None:
     assert "/v1/gateway" in host.paths and "/v1/embeddings" not in host.paths
     passed = b"".join(body for _, body in host.seen)
     assert SECRET not in passed and b"sk-secret" not in passed
-    # Nor is the key inside the seal.
+    # The decrypted request has no API key either.
     request = json.loads(sent)["request"].encode()
     opened = base64.urlsafe_b64decode(request + b"=" * (-len(request) % 4))
     assert SECRET in opened and b"sk-secret" not in opened
@@ -139,7 +139,7 @@ def test_many_threads_share_a_session(service: Service) -> None:
 
         def rows(text: bytes) -> bytes:
             answer = session.fetch("POST", "/v1/embeddings", headers=JSON, content=text)
-            # Without the commitment, whose salt is fresh in each request.
+            # Without the commitment, whose salt differs in each request.
             return answer.content.split(b'"object"', 1)[1]
 
         texts = [b'{"model":"all-MiniLM-L6-v2","input":"text %d"}' % number for number in range(8)]
@@ -210,7 +210,7 @@ def test_ctrl_c_ends_a_call_that_waits() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        # A shell that starts the tests in the background leaves the signal ignored.
+        # A shell that starts the tests in the background makes them ignore the signal.
         program = (
             "import clearseal, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
             f"clearseal.connect('{address}', allow_simulated=True, timeout=3600)"
@@ -218,7 +218,7 @@ def test_ctrl_c_ends_a_call_that_waits() -> None:
         child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE)
         connection, _ = silent.accept()
         child.send_signal(signal.SIGINT)
-        # Without a look at signals it would wait for an hour.
+        # Without the check for signals it would wait for an hour.
         _, error = child.communicate(timeout=60)
         connection.close()
         assert b"KeyboardInterrupt" in error
@@ -236,7 +236,7 @@ def test_a_cancelled_request_is_given_up(service: Service) -> None:
         assert answer.status == 200
 
     with clearseal.connect(service.url, allow_simulated=True) as session:
-        # A session outlives an event loop.
+        # A session survives the end of an event loop.
         asyncio.run(main(session))
         asyncio.run(main(session))
 

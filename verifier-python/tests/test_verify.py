@@ -1,4 +1,4 @@
-"""Documents and receipts, judged without a service."""
+"""Offline verification of documents and receipts."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_a_changed_bundle_is_refused(service: Service) -> None:
 
 
 def genuine() -> list[Path]:
-    """Documents that AWS signed, which this project does not ship."""
+    """Documents signed by AWS, which this project does not ship."""
     beside = Path(__file__).resolve().parents[3] / "shared/vectors"
     return sorted((Path(os.environ.get("CLEARSEAL_VECTORS", beside)) / "nitro/documents").glob("*.cbor"))
 
@@ -224,7 +224,7 @@ def test_genuine_documents_are_authentic_and_no_more_without_a_nonce() -> None:
     accepted = 0
     for path in documents:
         document = path.read_bytes()
-        # Learns what the document says: a policy of other measurements shows it, and refuses.
+        # Reads the document's measurements from the report of a refusal.
         policy: dict[str, Any] = {
             "format": "clearseal-trust-policy/1",
             "name": "genuine",

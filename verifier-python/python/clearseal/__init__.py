@@ -1,4 +1,4 @@
-"""Verifies an AWS Nitro Enclave before a word is sent, then talks to it under a seal.
+"""Verifies an AWS Nitro Enclave before sending anything, then encrypts every request to it.
 
     import clearseal
     from openai import OpenAI
@@ -6,8 +6,8 @@
     session = clearseal.connect("https://embed.example", policy="trust-policy.json")
     client = OpenAI(base_url=session.base_url, api_key="none", http_client=session.http_client())
 
-`connect` raises `Refused` where a check fails, and nothing was sent then but a nonce. Every request is sealed to the key that was
-verified; the enclave is verified again before its proof ends. A simulated enclave, which proves nothing, is refused unless
+`connect` raises `Refused` if a check fails; only a nonce has been sent by then. Every request is encrypted to the verified key; the
+enclave is verified again before its proof expires. A simulated enclave, which proves nothing, is refused unless
 `allow_simulated=True`.
 """
 

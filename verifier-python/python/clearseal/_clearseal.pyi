@@ -24,29 +24,29 @@ class NativeSession:
     def close(self) -> None: ...
 
 class Answer:
-    """An answer that was opened, and whose receipt was verified."""
+    """A decrypted answer with a verified receipt."""
 
     @property
     def status(self) -> int:
-        """HTTP status inside the seal."""
+        """HTTP status of the decrypted response."""
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """Fields inside the seal."""
+        """Headers of the decrypted response."""
     @property
     def content(self) -> bytes:
-        """Content inside the seal."""
+        """Content of the decrypted response."""
     @property
     def has_receipt(self) -> bool:
-        """Whether there is a receipt: an inference took place."""
+        """Whether there is a receipt, which means that an inference took place."""
     def bundle(self, *, content: bool = False) -> str | None:
-        """The audit bundle in JSON, for `verify_receipt`; `content` adds request and answer, which open the receipt's commitments.
-        `None` where there is no receipt."""
+        """The audit bundle as JSON, for `verify_receipt`; `content` adds request and answer, which open the receipt's commitments.
+        `None` if there is no receipt."""
     def proofs(self) -> tuple[str, list[str]]:
-        """For an answer with embeddings: a line of evidence, which all its vectors share, and for each of them the line of its proof
-        (docs/RECEIPTS.md). With both lines `verify_vector` and `clearseal verify vector` judge one vector without the others.
+        """For an answer with embeddings: one line of evidence, which all its vectors share, and one line of proof for each vector
+        (docs/RECEIPTS.md). With both lines, `verify_vector` and `clearseal verify vector` verify one vector without the others.
 
         Raises:
-            ClearsealError: The answer has no embeddings, or its enclave committed to others (`ITEMS_ROOT_MISMATCH`)."""
+            ClearsealError: The answer has no embeddings, or the enclave committed to different ones (`ITEMS_ROOT_MISMATCH`)."""
 
 class Task:
     def cancel(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Why something was not done. Codes never change their meaning; docs/ERRORS.md lists them."""
+"""Exceptions. Codes never change their meaning; docs/ERRORS.md lists them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._reports import Report
 
 
 class ClearsealError(Exception):
-    """Something was not done. Holds nothing of a user's text.
+    """Base class. Never contains a user's text.
 
     Attributes:
         code: Stable code.
@@ -24,15 +24,15 @@ class ClearsealError(Exception):
         self.remedy = remedy
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # By default an exception is made again from its one text.
+        # By default an exception is unpickled from its message alone.
         return (type(self), (self.code, self.message, self.remedy))
 
 
 class Refused(ClearsealError):
-    """Judged, and not accepted: the enclave, a document or a receipt. Nothing was sent to that enclave.
+    """An enclave, a document or a receipt was not accepted. Nothing was sent to that enclave.
 
     Attributes:
-        report: The judgement, with every check.
+        report: The report, with every check.
     """
 
     def __init__(self, report: str) -> None:
@@ -45,11 +45,11 @@ class Refused(ClearsealError):
 
 
 class Withdrawn(Refused):
-    """The trust policy was changed while the session was open, and accepts no enclave of the service any more. Code
-    `POLICY_WITHDRAWN`; nothing was sent since the change.
+    """The trust policy was changed while the session was open, and no longer accepts any enclave of the service. Code
+    `POLICY_WITHDRAWN`; nothing has been sent since the change.
 
     Attributes:
-        report: The judgement of the enclave that answers now, with every check.
+        report: The report about the current enclave, with every check.
     """
 
     def __init__(self, report: str, message: str, remedy: str) -> None:
@@ -61,10 +61,10 @@ class Withdrawn(Refused):
 
 
 class Unreachable(ClearsealError):
-    """No answer came, or one without a seal. Says nothing about the enclave.
+    """There was no answer, or an unencrypted one. Says nothing about the enclave.
 
     Attributes:
-        status: HTTP status of an answer without a seal; `None` where no answer came.
+        status: HTTP status of an unencrypted answer; `None` if there was no answer.
     """
 
     def __init__(self, code: str, message: str, remedy: str, status: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Trust policies in the forms in which callers have them."""
+"""Trust policies as callers pass them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 from typing import Any, Mapping, Union
 
 Policy = Union[str, "os.PathLike[str]", bytes, Mapping[str, Any]]
-"""A path, the JSON as bytes, or the JSON parsed."""
+"""A path, JSON, or parsed JSON."""
 
 
 def policy_path(policy: Policy | None) -> str | None:
-    """The path, where the policy is one."""
+    """The path, if the policy is given as one."""
     if isinstance(policy, os.PathLike):
         return os.path.abspath(policy)
     if isinstance(policy, str) and not policy.lstrip().startswith("{"):
@@ -20,7 +20,7 @@ def policy_path(policy: Policy | None) -> str | None:
 
 
 def policy_bytes(policy: Policy) -> bytes:
-    """The policy's JSON. A `str` is a path: text that begins with `{` is taken for JSON, as no path should."""
+    """The policy's JSON. A `str` that begins with `{` is JSON; any other is a path."""
     if isinstance(policy, bytes):
         return policy
     if isinstance(policy, Mapping):

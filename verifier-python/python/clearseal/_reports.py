@@ -1,4 +1,4 @@
-"""Judgements, as the verifier made them. Nothing here decides anything."""
+"""Reports of the verifier. Nothing here decides anything."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any, Mapping
 
 @dataclass(frozen=True)
 class Check:
-    """One question that the verifier asks, and its answer."""
+    """One check of the verifier, and its result."""
 
     id: int
     """Number of the check; unique within its report."""
     name: str
     """Stable name."""
     stage: str
-    """`document`, `chain`, `image` or `binding`; of a receipt `parse`, `signature`, `claims` or `policy`."""
+    """`document`, `chain`, `image` or `binding`; for a receipt `parse`, `signature`, `claims` or `policy`."""
     title: str
-    """The question in plain words."""
+    """The check in plain words."""
     required: bool
-    """Whether a verdict needs it to pass."""
+    """Whether the check has to pass."""
     state: str
     """`not-run`, `passed`, `failed`, `warning` or `skipped`."""
     code: str | None
-    """Stable code, where it failed."""
+    """Stable code, if the check failed."""
     expected: str
-    """What a good answer looks like."""
+    """Expected value."""
     observed: str
-    """What the evidence said; empty until the check ran."""
+    """Value in the evidence; empty until the check has run."""
 
 
 class Report:
-    """Judgement of an attestation document or of a receipt.
+    """Report about an attestation document or a receipt.
 
     Attributes:
-        raw: All of it, as the verifier wrote it.
+        raw: The complete report, as the verifier wrote it.
     """
 
     def __init__(self, raw: Mapping[str, Any]) -> None:
@@ -52,12 +52,12 @@ class Report:
 
     @property
     def message(self) -> str | None:
-        """What happened, where it was refused."""
+        """Why it was refused, if it was."""
         return _text(self.raw["message"])
 
     @property
     def remedy(self) -> str | None:
-        """What to do next, where it was refused."""
+        """Next step, if it was refused."""
         return _text(self.raw["remedy"])
 
     @property
@@ -72,7 +72,7 @@ class Report:
 
 
 class Receipt(Report):
-    """Judgement of a receipt, and that of the attestation which it rests on."""
+    """Report about a receipt and about its attestation."""
 
     def __init__(self, raw: Mapping[str, Any], attestation: Report) -> None:
         super().__init__(raw)
@@ -80,7 +80,7 @@ class Receipt(Report):
 
     @property
     def claims(self) -> Mapping[str, Any]:
-        """What the enclave states of the request: model, hashes, time, sequence."""
+        """The enclave's claims about the request: model, hashes, time, sequence number."""
         return dict(self.raw["claims"])
 
 

@@ -21,14 +21,14 @@ Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Upstream:
-    """What is known of one upstream."""
+    """State of one upstream."""
 
     url: str
     """Its address."""
     state: str
     """`idle`, `checking`, `trusted`, `simulated`, `refused`, `withdrawn` or `unreachable`."""
     valid_until: datetime | None
-    """The last moment at which requests are sealed under its proof."""
+    """Time until which requests may be sealed under its proof."""
 
 
 def connect(
@@ -43,21 +43,21 @@ def connect(
     """Verifies the enclave behind `url`, and returns a session that seals requests to it.
 
     Args:
-        url: Address of the service, such as `https://embed.example`; of several, each verified by itself, the next is asked where
-            those before it fail.
-        policy: Trust policy: path, JSON, or parsed JSON. Get it from whom you trust, never from the service.
-        allow_simulated: Also accept a simulated enclave, for development; without a policy it is judged by the service's own. Its
-            operator reads what is sent.
-        timeout: Longest for one exchange with a host, in seconds.
-        candidates: Seals each request to so many verified enclaves, behind one address or several; whichever has room answers, and
-            one that is gone costs no new attestation. A host can then have a request computed once by each. 1 to 8.
-        follow_policy: Look at the policy's file every two seconds, and take another policy into use as `Session.reload_policy` does.
-            `policy` has to be a path.
+        url: Address of the service, such as `https://embed.example`, or several addresses. Each is verified separately; the next
+            one is used if those before it fail.
+        policy: Trust policy: path, JSON, or parsed JSON. Get it from a source that you trust, never from the service.
+        allow_simulated: Also accept a simulated enclave, for development; without a policy it is verified under the service's
+            own. Its operator can read everything that is sent.
+        timeout: Timeout for one exchange with a host, in seconds.
+        candidates: Number of verified enclaves to which each request is sealed, behind one address or several: 1 to 8. The first
+            one with capacity answers, and the loss of one needs no new attestation. A host can have each of them compute the request.
+        follow_policy: Check the policy's file every two seconds, and apply a new policy as `Session.reload_policy` does. `policy`
+            has to be a path.
 
     Raises:
         Refused: A check failed. Nothing was sent but a nonce.
-        Unreachable: Nobody could be asked.
-        ClearsealError: There is no policy, or it or the address cannot be used.
+        Unreachable: There was no answer.
+        ClearsealError: There is no policy, or the policy or the address is not valid.
     """
     urls = [url] if isinstance(url, str) else list(url)
     judge = None if policy is None else policy_bytes(policy)
@@ -76,11 +76,11 @@ def connect(
 
 
 class Session:
-    """A verified service. Safe to use from several threads and event loops; not after a fork. `connect` makes one.
+    """A verified service, returned by `connect`. Safe to use from several threads and event loops; not after a fork.
 
     Attributes:
-        base_url: Base URL for an OpenAI client. The seal decides who reads a request, not this address.
-        report: The judgement of the enclave, with every check, as of `connect`.
+        base_url: Base URL for an OpenAI client. The encryption decides who can read a request, not this address.
+        report: The report about the enclave, with every check, as of `connect`.
     """
 
     def __init__(
@@ -90,17 +90,17 @@ class Session:
         self.report = Report(report)
         self._native = native
         self._policy = policy
-        # Of requests that an event loop waits for.
+        # Callbacks of requests that an event loop awaits.
         self._pending: set[Callable[[Answer | Exception], None]] = set()
 
     @property
     def verdict(self) -> str:
-        """`verified`, or `simulated` where that was allowed."""
+        """`verified`, or `simulated` if that was allowed."""
         return self.report.verdict
 
     @property
     def upstreams(self) -> tuple[Upstream, ...]:
-        """What is known of each upstream now."""
+        """Current state of each upstream."""
 
         def when(ms: int | None) -> datetime | None:
             return None if ms is None else datetime.fromtimestamp(ms / 1000, timezone.utc)
@@ -108,15 +108,15 @@ class Session:
         return tuple(Upstream(url, state, when(until)) for url, state, until in self._native.states())
 
     def reload_policy(self, policy: Policy | None = None) -> None:
-        """Judges by another trust policy from now on; without an argument by what the file that `connect` was given holds now.
+        """Replaces the trust policy; without an argument, reads the file that was passed to `connect` again.
 
-        When this returns, nothing more is sent under a proof that the policy does not accept. Requests under way to such an enclave
-        are cut. They, and later ones, go to another enclave where one fresh check finds one that is accepted, and raise `Withdrawn`
-        (`POLICY_WITHDRAWN`) where it does not.
+        After this returns, nothing more is sent under a proof that the policy does not accept. Requests in flight to such an enclave
+        are aborted. They and later ones are sent to another enclave if one new check finds an accepted one, and otherwise raise
+        `Withdrawn` (`POLICY_WITHDRAWN`).
 
         Raises:
-            ClearsealError: The policy cannot be used. The one before it stays in force.
-            OSError: The file cannot be read. The policy before it stays in force.
+            ClearsealError: The policy is not valid. The previous one stays in force.
+            OSError: The file cannot be read. The previous policy stays in force.
         """
         policy = self._policy if policy is None else policy
         if policy is None:
@@ -125,25 +125,25 @@ class Session:
 
     @property
     def policy_problem(self) -> ClearsealError | None:
-        """Why the next policy of a file that is followed could not be taken."""
+        """Why the latest policy in the followed file could not be used."""
         problem = self._native.policy_problem()
         return None if problem is None else ClearsealError(*problem)
 
     def transport(self, module: Any = None) -> Any:
-        """A transport for `httpx.Client`; with `module=httpx2` one for that."""
+        """A transport for `httpx.Client`, or for httpx2 with `module=httpx2`."""
         return _transport.sync(self, module or _transport.installed())
 
     def async_transport(self, module: Any = None) -> Any:
-        """A transport for `httpx.AsyncClient`; with `module=httpx2` one for that."""
+        """A transport for `httpx.AsyncClient`, or for httpx2 with `module=httpx2`."""
         return _transport.asynchronous(self, module or _transport.installed())
 
     def http_client(self, **options: Any) -> Any:
-        """A client of httpx2, or of httpx where that is what is installed: `OpenAI(http_client=session.http_client())`."""
+        """A client of httpx2, or of httpx if httpx2 is not installed: `OpenAI(http_client=session.http_client())`."""
         module = _transport.installed()
         return module.Client(transport=self.transport(module), **options)
 
     def async_http_client(self, **options: Any) -> Any:
-        """The same for `AsyncOpenAI`."""
+        """An asynchronous client, for `AsyncOpenAI`."""
         module = _transport.installed()
         return module.AsyncClient(transport=self.async_transport(module), **options)
 
@@ -156,10 +156,10 @@ class Session:
         content: bytes = b"",
         timeout: float | None = None,
     ) -> Answer:
-        """Seals one request, and opens its answer, whose receipt was verified. What the enclave refuses is an answer too.
+        """Sends one sealed request, and returns the answer after verifying its receipt. An error from the enclave is an answer too.
 
         Raises:
-            Refused, Unreachable, ClearsealError: There is no answer that can be relied on.
+            Refused, Unreachable, ClearsealError: There is no verified answer.
         """
         return self._native.fetch(method, path, _pairs(headers), content, timeout)
 
@@ -172,7 +172,7 @@ class Session:
         content: bytes = b"",
         timeout: float | None = None,
     ) -> Answer:
-        """The same for asyncio. Cancelling gives the request up."""
+        """`fetch` for asyncio. Cancelling aborts the request."""
         loop = asyncio.get_running_loop()
         settled: asyncio.Future[Answer] = loop.create_future()
 
@@ -180,7 +180,7 @@ class Session:
             try:
                 loop.call_soon_threadsafe(settle, outcome)
             except RuntimeError:
-                pass  # The loop is closed, so nobody waits.
+                pass  # The loop is closed, so there is no waiter.
 
         def settle(outcome: Answer | Exception) -> None:
             if settled.done():
@@ -190,7 +190,7 @@ class Session:
             else:
                 settled.set_result(outcome)
 
-        # Before it begins: `close` then either finds it here, or has ended the session that it would begin in.
+        # Added before `begin`, so that a concurrent `close` either finds it or makes `begin` fail.
         self._pending.add(done)
         try:
             task = self._native.begin(method, path, _pairs(headers), content, timeout, done)
@@ -201,13 +201,13 @@ class Session:
                 raise
         finally:
             self._pending.discard(done)
-            # Where it did not begin, `close` may still settle what nobody waits for.
+            # If `begin` failed, `close` may still set a result that is never awaited.
             settled.cancel()
 
     def close(self) -> None:
-        """Ends connections and threads. Each `fetch_async` under way fails with `SESSION_CLOSED`."""
+        """Closes connections and stops threads. Each pending `fetch_async` fails with `SESSION_CLOSED`."""
         self._native.close()
-        # The threads end without a word of what was on its way.
+        # The threads stop without calling their callbacks.
         for done in list(self._pending):
             done(ClearsealError("SESSION_CLOSED", "the session is closed", "Connect again."))
 

@@ -1,4 +1,4 @@
-"""Transports for httpx and httpx2, which have one interface and separate classes."""
+"""Transports for httpx and httpx2, which have the same interface but separate classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ._session import Session
 
 _SENT = ("content-type", "content-encoding", "accept")
-"""Fields that the enclave needs. An API key, and what a client says of its machine, stay here."""
+"""Headers that the enclave needs. The API key and headers that describe the client's machine are not sent."""
 
 
 def installed() -> Any:
@@ -27,7 +27,7 @@ def installed() -> Any:
 
 
 def sync(session: Session, module: Any) -> Any:
-    """A transport whose requests are sealed. Closing it leaves the session open."""
+    """A transport that seals requests. Closing it leaves the session open."""
 
     class SealedTransport(module.BaseTransport):  # type: ignore[misc]
         def handle_request(self, request: Any) -> Any:
@@ -41,7 +41,7 @@ def sync(session: Session, module: Any) -> Any:
 
 
 def asynchronous(session: Session, module: Any) -> Any:
-    """The same for asyncio."""
+    """A transport for asyncio."""
 
     class AsyncSealedTransport(module.AsyncBaseTransport):  # type: ignore[misc]
         async def handle_async_request(self, request: Any) -> Any:
@@ -65,7 +65,7 @@ def _rest(request: Any) -> dict[str, Any]:
 
 
 def _response(module: Any, answer: Answer) -> Any:
-    # Lengths are those of the content; the rest is as the enclave said it.
+    # httpx sets the length from the content; other headers come from the enclave unchanged.
     headers = [(name, value) for name, value in answer.headers if name != "content-length"]
     return module.Response(
         answer.status, headers=headers, content=answer.content, extensions={"clearseal": answer}
@@ -73,6 +73,6 @@ def _response(module: Any, answer: Answer) -> Any:
 
 
 def _translated(module: Any, request: Any, error: Unreachable) -> Exception:
-    """What callers of httpx expect; the cause has code and remedy."""
+    """The exception that callers of httpx expect; its cause has code and remedy."""
     kind: type[Exception] = module.ReadTimeout if error.code == "TIMEOUT" else module.ConnectError
     return kind(str(error), request=request)  # type: ignore[call-arg]

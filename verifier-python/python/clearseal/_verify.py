@@ -1,4 +1,4 @@
-"""Judgements that need no service."""
+"""Offline verification."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def verify_document(
     allow_simulated: bool = False,
     allow_authentic: bool = False,
 ) -> Report:
-    """Judges an attestation document by a trust policy.
+    """Verifies an attestation document under a trust policy.
 
     Args:
-        document: The document, or evidence as `GET /v1/attestation` answers it: document and manifest.
+        document: The document, or evidence (document and manifest) as returned by `GET /v1/attestation`.
         policy: Path, JSON or parsed JSON of a trust policy (docs/POLICY.md).
-        nonce: The nonce that was sent, at least 16 bytes. Without it nobody knows for whom the document was made.
-        manifest: The service manifest, where it is not part of `document`.
-        crls: Certificate revocation lists in DER, one after another, as `GET /v1/crls` answers them. Without any, revocation is
-            not judged, which the policy may refuse.
-        at: The moment to judge for; now unless told otherwise. Old evidence is judged at its own time.
+        nonce: The nonce that was sent, at least 16 bytes. Without it the document cannot be tied to a request.
+        manifest: The service manifest, if it is not part of `document`.
+        crls: Certificate revocation lists in DER, concatenated, as returned by `GET /v1/crls`. Without any, revocation is
+            not checked, which the policy may refuse.
+        at: Time of the verification; now by default. Pass the original time for old evidence.
         allow_simulated: Accept the verdict *simulated*, which proves nothing about hardware.
-        allow_authentic: Accept the verdict *authentic*: nonce or manifest were not judged.
+        allow_authentic: Accept the verdict *authentic*: nonce or manifest were not checked.
 
     Returns:
-        The report, of an accepted verdict.
+        The report, with an accepted verdict.
 
     Raises:
         Refused: A check failed, or the verdict was not accepted; `report` has every check.
-        ClearsealError: The policy cannot be used.
+        ClearsealError: The policy is not valid.
     """
     at_ms = None if at is None else round(at.timestamp() * 1000)
     report = judge_document(
@@ -50,12 +50,12 @@ def verify_document(
 
 
 def verify_receipt(bundle: str | bytes | Mapping[str, Any], *, policy: Policy, allow_simulated: bool = False) -> Receipt:
-    """Judges a receipt with its evidence (an audit bundle) as one chain, as of the receipt's own time.
+    """Verifies a receipt and its attestation (an audit bundle), as of the receipt's time.
 
-    Where the bundle holds request and answer, the receipt has to commit to them.
+    If the bundle contains request and answer, the receipt has to commit to them.
 
     Args:
-        bundle: JSON of the bundle, or that parsed. `Answer.bundle()`, `clearseal embed --receipts` and the page write them.
+        bundle: The bundle as JSON or parsed JSON, as written by `Answer.bundle()`, `clearseal embed --receipts` and the web page.
         policy: Path, JSON or parsed JSON of a trust policy.
         allow_simulated: Accept a receipt of a simulated enclave.
 
@@ -74,16 +74,16 @@ def verify_receipt(bundle: str | bytes | Mapping[str, Any], *, policy: Policy, a
 def verify_vector(
     row: str | Mapping[str, Any], proof: str, *, policy: Policy, allow_simulated: bool = False
 ) -> Receipt:
-    """Judges that a vector was computed from its text, by the model and in the image that its receipt names.
+    """Verifies that a vector was computed from its text, by the model and image that its receipt names.
 
     Args:
-        row: JSON with `embedding`, and `text` or the token ids (`tokens`), or that parsed.
-        proof: The line of evidence and the line of the vector's proof, as `Answer.proofs` and `clearseal embed --proofs` make them.
+        row: JSON or parsed JSON with `embedding`, and `text` or the token ids (`tokens`).
+        proof: The line of evidence and the line of the vector's proof, as written by `Answer.proofs` and `clearseal embed --proofs`.
         policy: Path, JSON or parsed JSON of a trust policy.
         allow_simulated: Accept a receipt of a simulated enclave.
 
     Raises:
-        Refused: Text or vector is another one, or a check of the receipt or of its attestation failed.
+        Refused: Text or vector do not match, or a check of the receipt or of its attestation failed.
         ClearsealError: Row, proof or policy cannot be read.
     """
     if isinstance(row, Mapping):
