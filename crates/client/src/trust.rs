@@ -180,7 +180,7 @@ mod tests {
 
     use std::cell::Cell;
 
-    use attestation::{Judgement, TrustAnchor};
+    use attestation::{Appraisal, TrustAnchor};
     use serde_json::json;
 
     use super::*;
@@ -209,7 +209,7 @@ mod tests {
                 trust.set(policy("second"), UnixMillis(0));
             }
             let mut report =
-                Judgement::of(b"no document").inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(0));
+                Appraisal::of(b"no document").inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(0));
             report.message = Some(by.name().to_owned());
             Err(Arc::new(report))
         });

@@ -179,10 +179,10 @@ fn serve(nsm: DeviceNsm) -> std::io::Result<()> {
                 .route("/v1/attestation", get(evidence))
                 .route("/large", get(|| async { vec![b'x'; LARGE] }))
                 .with_state(Arc::new(nsm));
-            let listener = Listener::bind(&ListenAddress::Vsock(5006), 4)
+            let echo_listener = Listener::bind(&ListenAddress::Vsock(5006), 4)
                 .await
                 .map_err(std::io::Error::other)?;
-            tokio::spawn(echo(listener));
+            tokio::spawn(echo(echo_listener));
             say("serving", &json!(true));
             axum::serve(listener, router).await
         })
