@@ -22,7 +22,7 @@ for line in lines("proofs.jsonl"):
         proofs.append(line)
 
 store = QdrantClient(":memory:")
-# The dot product of vectors of length 1 is their cosine. Distance.COSINE would scale them, and the proof does not match a changed vector.
+# The dot product of vectors of length 1 is their cosine. Distance.COSINE would scale them, which invalidates the proofs.
 store.create_collection("texts", VectorParams(size=384, distance=Distance.DOT))
 store.upsert(
     "texts",

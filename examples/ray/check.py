@@ -188,7 +188,7 @@ class Run:
         status, errors = ended([str(twice) if it == str(self.source) else it for it in other])
         expect(status == 2 and "is not a key" in errors, errors)
         expect(not files(self.folder / "refused") + files(self.folder / "twice"), "something was written nevertheless")
-        print("refused: no policy, simulation not allowed, a duplicate key, a second driver, other block sizes in one folder", flush=True)
+        print("refused: no policy, simulation not allowed, duplicate key, second driver, other block size", flush=True)
 
     def logs(self) -> None:
         """Checks that logs and temporary files of the engines contain no text."""

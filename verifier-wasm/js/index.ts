@@ -20,7 +20,7 @@
 
 import type {
   AttestationReport,
-  BundleJudgement,
+  BundleAppraisal,
   ReceiptReport,
   Row,
   VectorAppraisal,
@@ -38,7 +38,7 @@ export type {
   AuditIntake,
   AuditPolicy,
   AuditSummary,
-  BundleJudgement,
+  BundleAppraisal,
   CertificateView,
   ClaimsView,
   DocumentView,
@@ -144,7 +144,7 @@ export function bundleWithSalt(bundle: string, request: Uint8Array): string {
 }
 
 /** Verifies an audit bundle (receipt and attestation), as of the receipt's time. `policy` defaults to the policy of this build. */
-export function verifyBundle(json: string, policy: PolicyInput | null): BundleJudgement {
+export function verifyBundle(json: string, policy: PolicyInput | null): BundleAppraisal {
   return module.verifyBundle(json, policyText(policy));
 }
 

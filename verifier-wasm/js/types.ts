@@ -204,16 +204,16 @@ export type StreamedBatch =
     }
   | {
       /**
-       * The enclave found the texts wrong, or failed: sent again they are likely to end alike. The stream goes on. A text that the
-       * enclave refuses is alone in this, and its neighbours have their vectors; several texts are in it only where the reason is
-       * none of them.
+       * The enclave rejected the texts, or failed; a retry is likely to give the same result. The stream continues. A text that the
+       * enclave refuses is reported separately, and its neighbours get their vectors; `count` exceeds 1 only if no single text is
+       * the cause.
        */
       readonly status: "rejected";
       readonly first: number;
       readonly count: number;
-      /** Inner status code; 413 for a text that is longer than a channel takes, which is not sent. */
+      /** Inner status code; 413 for a text that is too long for a channel and was not sent. */
       readonly httpStatus: number;
-      /** Why, as the enclave gave it: `INPUT_EMPTY`, `TEXT_TOO_LONG`, … */
+      /** The enclave's error code: `INPUT_EMPTY`, `TEXT_TOO_LONG`, … */
       readonly code: string;
       readonly detail: string;
     };

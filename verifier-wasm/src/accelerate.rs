@@ -1,10 +1,10 @@
-//! Signatures computed by the platform: WebCrypto, which runs native code and all of them at once.
+//! Verifies signatures with WebCrypto, which runs native code in parallel.
 //!
-//! What is taken from outside is one bit for one triple of key, message and signature that this module named, for the
-//! next judgement alone; everything else (root, names, validity, constraints, usages, measurements, binding) is judged
-//! here, from the bytes. Whatever WebCrypto refuses, cannot do or does not know is computed here: the report is the same
-//! either way. Security: whoever can lie in the place of WebCrypto runs in the same realm as the script that loads this
-//! module, and could as well load another one; the platform is trusted with nothing that the page is not.
+//! WebCrypto only contributes one bit for each triple of key, message and signature that this module chose, valid for the
+//! next appraisal; everything else (root, names, validity, constraints, usages, measurements, binding) is checked
+//! here, from the bytes. A signature that WebCrypto rejects or does not support is verified here again, so the report is the
+//! same either way. Security: code that can replace WebCrypto runs in the same realm as the script that loads this
+//! module, and could load a different module instead; WebCrypto is not trusted with more than the page is.
 
 use std::cell::RefCell;
 
@@ -16,23 +16,23 @@ use wasm_bindgen_futures::JsFuture;
 use web_sys::{CryptoKey, SubtleCrypto};
 
 thread_local! {
-    /// Signatures of certificates that were verified before: a renewed proof computes one signature instead of five.
+    /// Cache of verified certificate signatures: a renewal verifies one signature instead of five.
     static MEMORY: RefCell<SignatureMemory> = RefCell::default();
 }
 
-/// Lends the memory of this module to one judgement.
+/// Runs one appraisal with this module's signature cache.
 pub(crate) fn with_memory<T>(judge: impl FnOnce(&mut SignatureMemory) -> T) -> T {
     MEMORY.with_borrow_mut(judge)
 }
 
-/// Forgets every signature that was verified before.
+/// Clears the cache of verified signatures.
 #[wasm_bindgen(js_name = forgetSignatures)]
 pub fn forget_signatures() {
     with_memory(SignatureMemory::clear);
 }
 
-/// Has the platform compute what judging this document will need and was not verified before, and vouches for what is
-/// right. Judge before anything else is awaited: the word is good for the very next judgement.
+/// Verifies the document's uncached signatures with WebCrypto and records the valid ones for the next appraisal, which has to
+/// run before anything else is awaited.
 pub(crate) async fn compute_ahead(
     document: &[u8],
     anchor: &TrustAnchor,
@@ -42,7 +42,7 @@ pub(crate) async fn compute_ahead(
     let Some(subtle) = subtle else { return };
     let pending = with_memory(|memory| pending_signatures(document, anchor, at, memory));
     let mut right = vec![false; pending.len()];
-    // All keys, then all signatures: each is under way before the first is awaited.
+    // Start all operations before awaiting the first.
     let keys: Vec<_> = pending.iter().map(|one| key(subtle, one)).collect();
     let mut answers = Vec::with_capacity(pending.len());
     for (one, key) in pending.iter().zip(keys) {
@@ -53,7 +53,7 @@ pub(crate) async fn compute_ahead(
     }
     for (answer, right) in answers.into_iter().zip(&mut right) {
         let Some(answer) = answer else { continue };
-        // Nothing but `true` is a yes.
+        // Only `true` counts as valid.
         *right = answer
             .await
             .is_ok_and(|answer| answer.as_bool() == Some(true));
@@ -64,7 +64,7 @@ pub(crate) async fn compute_ahead(
     });
 }
 
-/// Nothing where the platform cannot.
+/// Imports a public key; `None` if the platform cannot.
 fn key(subtle: &SubtleCrypto, pending: &PendingSignature) -> Option<JsFuture> {
     let point: Object = Uint8Array::from(pending.public_key()).into();
     let algorithm = algorithm("namedCurve", "P-384")?;

@@ -1,4 +1,4 @@
-//! Audits: receipts from anywhere, one or ten thousand, judged offline with whatever evidence came along.
+//! Audits: offline verification of one or many receipts with the evidence that was added.
 
 mod opening;
 mod report;
@@ -25,7 +25,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsError, JsValue};
 
 use crate::offline::read;
-use crate::policy::{Refusal, own, text};
+use crate::policy::{Refusal, policy_text, trusted_policy};
 use crate::stopwatch::stopwatch;
 use opening::{made_at, open, salt_of};
 pub use report::{
@@ -37,13 +37,12 @@ struct Evidence {
     document: Vec<u8>,
     manifest: Vec<u8>,
     crls: Vec<u8>,
-    /// The document's own signature, once it was computed here and found right: the next receipt of the same enclave
-    /// need not wait for it.
-    own: RefCell<Option<PendingSignature>>,
+    /// Signature of the document, once it was verified here: later receipts of the same enclave skip it.
+    verified_signature: RefCell<Option<PendingSignature>>,
 }
 
 impl Evidence {
-    /// The bundle that a receipt makes with this evidence.
+    /// Bundle of a receipt and this evidence.
     fn bundle(&self, receipt: &[u8], content: Option<&BundleContent>) -> AuditBundle {
         AuditBundle {
             salt: None,
@@ -76,49 +75,49 @@ struct Entry {
     line: u32,
 }
 
-struct Judged {
+struct Reports {
     attestation: Option<AttestationReport>,
     receipt: ReceiptReport,
-    /// Of a receipt without a key.
+    /// Unverified claims of a receipt without a key.
     claimed: Option<ClaimsView>,
     basis: AuditBasis,
 }
 
-/// Everything that was pasted or dropped for one audit, and what it is judged by. Holds no clock: every receipt is judged
-/// as of its own time.
+/// The input of one audit, with the policy and key to verify it. Needs no clock: every receipt is verified as of its own
+/// time.
 #[wasm_bindgen]
 pub struct Auditor {
-    /// Chosen by hand, or built in. Nothing that is added to the audit takes its place.
-    own: Option<Result<Policy, Refusal>>,
-    /// What the service says of itself, or came among what was added: leads to *simulated* at best.
-    with_evidence: Result<Policy, Refusal>,
+    /// Chosen by hand, or built in. Input never replaces it.
+    trusted_policy: Option<Result<Policy, Refusal>>,
+    /// From the service, or from the input: leads to *simulated* at best.
+    input_policy: Result<Policy, Refusal>,
     key: Option<[u8; 32]>,
     entries: Vec<Entry>,
-    /// By SHA-256 of the document; the same document with another manifest is other evidence.
+    /// By SHA-256 of the document, which may occur with different manifests.
     evidence: BTreeMap<[u8; 32], Vec<Rc<Evidence>>>,
     memory: RefCell<SignatureMemory>,
 }
 
 #[wasm_bindgen]
 impl Auditor {
-    /// `policy` is the one that the caller chose, JSON text; without it, that of this build counts. `serverPolicy`, and any
-    /// policy among what is added, counts only where there is neither, and then no verdict is better than *simulated*.
+    /// `policy` is the caller's policy as JSON text; defaults to the policy of this build. `serverPolicy`, or a policy in the
+    /// input, is used only if there is neither, and then no verdict is better than *simulated*.
     #[wasm_bindgen(constructor)]
     pub fn new(
         #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
         server_policy: Option<String>,
     ) -> Self {
-        let own = match text(&policy) {
-            Ok(policy) => own(policy.as_deref()),
+        let trusted_policy = match policy_text(&policy) {
+            Ok(policy) => trusted_policy(policy.as_deref()),
             Err(refusal) => Some(Err(refusal)),
         };
-        let with_evidence = match server_policy {
+        let input_policy = match server_policy {
             Some(json) => Policy::with_evidence(json.as_bytes()).map_err(Refusal::from),
             None => Err(Refusal::no_policy()),
         };
         Self {
-            own,
-            with_evidence,
+            trusted_policy,
+            input_policy,
             key: None,
             entries: Vec::new(),
             evidence: BTreeMap::new(),
@@ -126,22 +125,22 @@ impl Auditor {
         }
     }
 
-    /// Adds what was pasted or dropped, whatever it is.
+    /// Adds pasted or dropped input in any supported format.
     pub fn add(&mut self, bytes: &[u8]) -> Result<Ts<AuditIntake>, JsError> {
-        self.keep(intake::recognise(bytes), 0)
+        self.add_items(intake::recognise(bytes), 0)
     }
 
-    /// Adds a piece of a long file, cut between lines; `linesBefore` of it came earlier.
+    /// Adds a chunk of a long file, split between lines, after `linesBefore` earlier lines.
     #[wasm_bindgen(js_name = addLines)]
     pub fn add_lines(
         &mut self,
         bytes: &[u8],
         lines_before: u32,
     ) -> Result<Ts<AuditIntake>, JsError> {
-        self.keep(intake::recognise_lines(bytes), lines_before)
+        self.add_items(intake::recognise_lines(bytes), lines_before)
     }
 
-    /// One item in short; undefined past the last.
+    /// Summary of one item; undefined past the last.
     pub fn summary(&self, index: u32) -> Result<Option<Ts<AuditSummary>>, JsError> {
         let Some(entry) = self.entry(index) else {
             return Ok(None);
@@ -150,7 +149,7 @@ impl Auditor {
         Ok(Some(summarise(index, entry, &judged).into_ts()?))
     }
 
-    /// One item in full; undefined past the last.
+    /// Full appraisal of one item; undefined past the last.
     pub fn judge(&self, index: u32) -> Result<Option<Ts<AuditAppraisal>>, JsError> {
         let Some(entry) = self.entry(index) else {
             return Ok(None);
@@ -172,8 +171,8 @@ impl Auditor {
         Ok(Some(judgement.into_ts()?))
     }
 
-    /// Whether a receipt commits to a `POST /v1/embeddings` with this content and this salt (hex), made within minutes of
-    /// the receipt. Gives the second in which it was made, Unix milliseconds; undefined where nothing fits.
+    /// Checks whether a receipt commits to a `POST /v1/embeddings` with this content and this salt (hex), made within minutes of
+    /// the receipt. Returns the date of the request, Unix milliseconds; undefined without a match.
     #[wasm_bindgen(js_name = opensRequest)]
     pub fn opens_request(&self, index: u32, salt: &str, content: Vec<u8>) -> Option<f64> {
         let claims = self.claims(index)?;
@@ -184,10 +183,10 @@ impl Auditor {
         Some(date)
     }
 
-    /// Whether the receipt of a bundle is in the log that its enclave signed; `inclusion` is the proof as the host answers
-    /// it (JSON). `earlier` is such a proof that held before, of any receipt of this log: its head must lead on to this
-    /// one, by the proof `consistency` where they are of different sizes. Undefined for what is no bundle: the key of a log
-    /// must come out of evidence.
+    /// Checks whether the receipt of a bundle is in the log that its enclave signed; `inclusion` is the host's proof (JSON).
+    /// `earlier` is a proof that was valid before, of any receipt of this log: the log must extend its head, as shown by the
+    /// proof `consistency` if the sizes differ. Undefined for items that are not bundles: the key of a log must come from
+    /// evidence.
     #[wasm_bindgen(js_name = inLog)]
     pub fn in_log(
         &self,
@@ -223,7 +222,7 @@ impl Auditor {
         Ok(Some(report.into_ts()?))
     }
 
-    /// Whether a receipt commits to this response content under this salt (hex).
+    /// Checks whether a receipt commits to this response content under this salt (hex).
     #[wasm_bindgen(js_name = opensResponse)]
     pub fn opens_response(&self, index: u32, salt: &str, content: &[u8]) -> bool {
         let committed = self.claims(index).map(|claims| claims.response_hash);
@@ -233,9 +232,10 @@ impl Auditor {
 }
 
 impl Auditor {
-    /// The policy that judges: one's own, whatever came with the evidence.
+    /// The policy in use: the trusted one if there is one, otherwise that of the input.
     fn policy(&self) -> Result<&Policy, &Refusal> {
-        self.own.as_ref().unwrap_or(&self.with_evidence).as_ref()
+        let policy = self.trusted_policy.as_ref();
+        policy.unwrap_or(&self.input_policy).as_ref()
     }
 
     fn entry(&self, index: u32) -> Option<&Entry> {
@@ -247,7 +247,11 @@ impl Auditor {
         judged.receipt.claims
     }
 
-    fn keep(&mut self, items: Vec<Item>, lines_before: u32) -> Result<Ts<AuditIntake>, JsError> {
+    fn add_items(
+        &mut self,
+        items: Vec<Item>,
+        lines_before: u32,
+    ) -> Result<Ts<AuditIntake>, JsError> {
         let encoding = items.first().map(|item| item.encoding.as_str().to_owned());
         let (mut policy, mut key) = (None, None);
         for Item {
@@ -258,24 +262,24 @@ impl Auditor {
         {
             let subject = match content {
                 ItemContent::Policy(Ok(found)) => {
-                    let applies = self.own.is_none();
+                    let applies = self.trusted_policy.is_none();
                     policy = Some(AuditPolicy {
                         name: found.name().to_owned(),
                         applies,
                     });
                     if applies {
-                        self.with_evidence = Ok(*found);
+                        self.input_policy = Ok(*found);
                     }
                     continue;
                 }
                 ItemContent::Policy(Err(error)) => {
-                    // A policy that cannot be read must not pass unseen: nothing is judged by an older one instead.
+                    // Replaces the previous policy, so that an unreadable one is not ignored.
                     let unreadable = intake::Unreadable {
                         code: "POLICY_UNREADABLE",
                         message: format!("{error} ({})", error.code()),
                         remedy: "Correct the policy, and add it again.",
                     };
-                    self.with_evidence = Err(error.into());
+                    self.input_policy = Err(error.into());
                     Subject::Unreadable(unreadable)
                 }
                 ItemContent::Key(bytes) => {
@@ -303,7 +307,7 @@ impl Auditor {
         Ok(intake.into_ts()?)
     }
 
-    /// Keeps each document and manifest once: thousands of receipts of one enclave share them.
+    /// Stores each document and manifest once: thousands of receipts of one enclave share them.
     fn bundle(&mut self, bundle: AuditBundle) -> Subject {
         let AuditBundle {
             receipt,
@@ -321,7 +325,7 @@ impl Auditor {
                 document,
                 manifest,
                 crls,
-                own: RefCell::default(),
+                verified_signature: RefCell::default(),
             });
             known.push(Rc::clone(&evidence));
             evidence
@@ -334,7 +338,7 @@ impl Auditor {
         }
     }
 
-    fn judge_entry(&self, entry: &Entry, timed: bool) -> Judged {
+    fn judge_entry(&self, entry: &Entry, timed: bool) -> Reports {
         match &entry.subject {
             Subject::Bundle {
                 receipt,
@@ -349,7 +353,7 @@ impl Auditor {
                 timed,
             ),
             Subject::Receipt(receipt) => self.receipt_alone(receipt, timed),
-            Subject::Unreadable(why) => Judged {
+            Subject::Unreadable(why) => Reports {
                 attestation: None,
                 claimed: None,
                 receipt: ReceiptReport::refused_unchecked(
@@ -363,7 +367,7 @@ impl Auditor {
         }
     }
 
-    fn receipt_alone(&self, receipt: &[u8], timed: bool) -> Judged {
+    fn receipt_alone(&self, receipt: &[u8], timed: bool) -> Reports {
         let mut log = CheckLog::new().with_stopwatch(stopwatch());
         let parsed = ParsedReceipt::parse(receipt, &mut log).ok();
         let named = parsed
@@ -386,7 +390,7 @@ impl Auditor {
         let expectations =
             Expectations::dangerous_unattested(ReceiptKey::dangerous_unattested(key));
         let receipt = match (self.key, named) {
-            // Without a key the form alone is judged; what follows stays not run.
+            // Without a key only the format is checked; later checks are not run.
             (None, Some(_)) => ReceiptReport {
                 checks: log.into_rows(),
                 ..ReceiptReport::refused_unchecked(
@@ -405,7 +409,7 @@ impl Auditor {
                 parsed.and_then(|parsed| parsed.unverified_claims()),
             ),
         };
-        Judged {
+        Reports {
             attestation: None,
             receipt,
             claimed,
@@ -420,7 +424,7 @@ impl Auditor {
         content: Option<&BundleContent>,
         basis: AuditBasis,
         timed: bool,
-    ) -> Judged {
+    ) -> Reports {
         let policy = match self.policy() {
             Ok(policy) => policy,
             Err(refusal) => {
@@ -429,7 +433,7 @@ impl Auditor {
                     message,
                     remedy,
                 } = refusal;
-                return Judged {
+                return Reports {
                     attestation: None,
                     claimed: None,
                     receipt: ReceiptReport::refused_unchecked(code, message, remedy, UnixMillis(0)),
@@ -439,9 +443,9 @@ impl Auditor {
         };
         let bundle = evidence.bundle(receipt, content);
         let mut memory = self.memory.borrow_mut();
-        let mut own = evidence.own.borrow_mut();
-        let computed = match own.as_ref() {
-            // Computed by this module, in an earlier judgement: nobody else's word.
+        let mut verified = evidence.verified_signature.borrow_mut();
+        let pending = match verified.as_ref() {
+            // Verified by this module, in an earlier appraisal.
             Some(signature) => {
                 memory.vouch(signature);
                 None
@@ -455,10 +459,10 @@ impl Auditor {
             attestation,
             receipt,
         } = bundle.verify(policy, || timed.then(stopwatch), &mut memory);
-        if attestation.verdict != Verdict::Refused && own.is_none() {
-            *own = computed;
+        if attestation.verdict != Verdict::Refused && verified.is_none() {
+            *verified = pending;
         }
-        Judged {
+        Reports {
             attestation: Some(attestation),
             receipt,
             claimed: None,

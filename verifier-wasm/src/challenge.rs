@@ -1,4 +1,4 @@
-//! A live check: a nonce of ours, the evidence that answers it, and the enclave that came out trusted.
+//! A live check: a fresh nonce, the evidence that answers it, and the trusted enclave.
 
 use std::cell::RefCell;
 
@@ -18,10 +18,10 @@ use web_sys::SubtleCrypto;
 
 use crate::accelerate::{compute_ahead, with_memory};
 use crate::exchange::SealedRequest;
-use crate::policy::{Refusal, choose, moment, refused, text};
+use crate::policy::{Refusal, choose, moment, policy_text, refusal_report};
 use crate::stopwatch::stopwatch;
 
-/// A nonce that is used for one check. Verifying consumes it.
+/// A nonce for one check. Verifying consumes it.
 #[wasm_bindgen]
 pub struct Challenge {
     nonce: [u8; 32],
@@ -30,7 +30,7 @@ pub struct Challenge {
 
 #[wasm_bindgen]
 impl Challenge {
-    /// Draws a nonce. Throws where the platform has no source of randomness.
+    /// Generates a nonce. Throws if the platform has no source of randomness.
     #[wasm_bindgen(constructor)]
     pub fn new() -> Result<Challenge, JsError> {
         let mut nonce = [0; 32];
@@ -40,30 +40,30 @@ impl Challenge {
         Ok(Self { nonce, crls })
     }
 
-    /// Judges the evidence with these certificate revocation lists too, in DER, one after another. They may come from the host:
-    /// their issuers sign them.
+    /// Sets certificate revocation lists (DER, concatenated) for the check. They may come from the host: their issuers sign
+    /// them.
     #[wasm_bindgen(js_name = setCrls)]
     pub fn set_crls(&mut self, crls: Vec<u8>) {
         self.crls = crls;
     }
 
-    /// For the query of the attestation endpoint: base64url without padding.
+    /// Nonce for the query of the attestation endpoint: base64url without padding.
     #[wasm_bindgen(getter)]
     pub fn nonce(&self) -> String {
         Base64UrlUnpadded::encode_string(&self.nonce)
     }
 
-    /// The same, hex.
+    /// Nonce in hex.
     #[wasm_bindgen(getter, js_name = nonceHex)]
     pub fn nonce_hex(&self) -> String {
         hex(&self.nonce)
     }
 
-    /// Judges the evidence (`application/cbor`) that answers this challenge. An enclave comes out of it only where the
-    /// verdict is *verified*; a simulated one is refused.
+    /// Verifies the evidence (`application/cbor`) that answers this challenge. The result has an enclave only if the verdict is
+    /// *verified*; a simulated one is refused.
     ///
-    /// `policy` is the one that the caller chose, JSON text; without it, that of this build counts. `subtle` computes
-    /// signatures, where there is one; the report is the same without.
+    /// `policy` is the caller's policy as JSON text; defaults to the policy of this build. `subtle` verifies signatures; the
+    /// report is the same without it.
     pub async fn verify(
         self,
         evidence: Vec<u8>,
@@ -82,8 +82,8 @@ impl Challenge {
         }
     }
 
-    /// The same, and a simulated enclave comes out of it too: whoever runs that reads what is sealed to it. For
-    /// development. `serverPolicy`, what the service says of itself, counts only where neither caller nor build has one.
+    /// As [`verify`](Self::verify), but accepts a simulated enclave too, whose operator can read everything that is sealed to it.
+    /// For development. `serverPolicy`, the service's own policy, is used only if neither caller nor build has one.
     #[wasm_bindgen(js_name = verifyAllowingSimulation)]
     pub async fn verify_allowing_simulation(
         self,
@@ -116,7 +116,7 @@ impl Challenge {
         subtle: Option<SubtleCrypto>,
     ) -> Result<(AttestationReport, Conclusion), Refusal> {
         let now = moment(now_ms);
-        let policy = choose(text(policy)?.as_deref(), server_policy)?;
+        let policy = choose(policy_text(policy)?.as_deref(), server_policy)?;
         let answered = parse(evidence)?;
         let document = answered.evidence.document;
         compute_ahead(document, policy.anchor(), now, subtle.as_ref()).await;
@@ -124,7 +124,7 @@ impl Challenge {
     }
 }
 
-/// Judges evidence again, as an answer to `nonce` at `now`, with what was verified before.
+/// Appraises evidence again, as an answer to `nonce` at `now`, with the signature cache.
 pub(crate) fn judge_again(
     evidence: &[u8],
     crls: &[u8],
@@ -141,8 +141,7 @@ fn parse(evidence: &[u8]) -> Result<AttestationResponse<'_>, Refusal> {
     AttestationResponse::parse(evidence).map_err(|error| Refusal {
         code: error.code().to_owned(),
         message: error.to_string(),
-        remedy: "Ask the attestation endpoint again; suspect whoever relays its answers."
-            .to_owned(),
+        remedy: "Ask the attestation endpoint again; suspect the relay in between.".to_owned(),
     })
 }
 
@@ -160,7 +159,7 @@ fn conclude(
     with_memory(|memory| appraisal.with_memory(memory).verify(policy, freshness))
 }
 
-/// Outcome of a check: always a report, and an enclave only where everything passed.
+/// Result of a check: a report, and an enclave only if everything passed.
 #[wasm_bindgen]
 pub struct Verification {
     report: AttestationReport,
@@ -170,7 +169,7 @@ pub struct Verification {
 impl Verification {
     fn refused(refusal: Refusal, at: UnixMillis) -> Self {
         Self {
-            report: refused(refusal, at),
+            report: refusal_report(refusal, at),
             trusted: None,
         }
     }
@@ -183,18 +182,18 @@ impl Verification {
         Ok(self.report.into_ts()?)
     }
 
-    /// The enclave, once, and only where the report's verdict allows it.
+    /// Takes the enclave, if the report's verdict allows it.
     #[wasm_bindgen(js_name = takeEnclave)]
     pub fn take_enclave(&mut self) -> Option<TrustedEnclave> {
         self.trusted.take()
     }
 }
 
-/// An enclave that passed every check. Holds its keys; none of them is readable from JavaScript.
+/// An enclave that passed every check. Holds its keys, which JavaScript cannot read.
 #[wasm_bindgen]
 pub struct TrustedEnclave {
     pub(crate) attestation: VerifiedAttestation,
-    /// For the next request, if there was time for it.
+    /// Prepared for the next request, if there was time.
     pub(crate) prepared: RefCell<Option<PreparedExchange>>,
     pub(crate) document: Vec<u8>,
     pub(crate) manifest: Vec<u8>,
@@ -202,7 +201,7 @@ pub struct TrustedEnclave {
 }
 
 impl TrustedEnclave {
-    /// With the evidence that it came from, for bundles.
+    /// Keeps the evidence, for audit bundles.
     fn new(attestation: VerifiedAttestation, evidence: &[u8], crls: &[u8]) -> Option<Self> {
         let Evidence { document, manifest } = Evidence::parse(evidence).ok()?;
         Some(Self {
@@ -214,7 +213,7 @@ impl TrustedEnclave {
         })
     }
 
-    /// The same enclave for a channel, which may outlive this handle.
+    /// Copies the enclave for a channel, which may outlive this handle.
     pub(crate) fn share(&self) -> Self {
         Self {
             attestation: self.attestation.clone(),
@@ -228,7 +227,7 @@ impl TrustedEnclave {
 
 #[wasm_bindgen]
 impl TrustedEnclave {
-    /// The last moment at which a request may be sealed under this evidence, Unix milliseconds by the clock that judged it.
+    /// Time until which requests may be sealed under this evidence, Unix milliseconds by the clock of the check.
     #[wasm_bindgen(getter, js_name = validUntilMs)]
     pub fn valid_until_ms(&self) -> f64 {
         let clock = self.attestation.clock_offset();
@@ -245,12 +244,12 @@ impl TrustedEnclave {
         hex(&self.attestation.manifest_sha256()[..8])
     }
 
-    /// Does ahead what of the next [`seal`](Self::seal) does not depend on its request: for while there is nothing else to
-    /// do. Throws where the platform has no source of randomness.
+    /// Does the part of the next [`seal`](Self::seal) that does not depend on the request in advance, in idle time. Throws if the
+    /// platform has no source of randomness.
     pub fn prepare(&self) {
         let mut prepared = self.prepared.borrow_mut();
         if prepared.is_none() {
-            // A key that cannot be sealed to is refused by `seal`, which can say so.
+            // `seal` reports a key that cannot be used.
             *prepared = PreparedExchange::new(&self.attestation, &mut UnwrapErr(SysRng)).ok();
         }
     }

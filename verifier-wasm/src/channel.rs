@@ -1,7 +1,7 @@
-//! The client's end of an attested channel, as a handle: JavaScript moves bytes, and everything that they mean is decided here.
+//! Client side of an attested channel, as a handle: JavaScript transports bytes, and this module interprets them.
 //!
-//! A channel rests on an enclave that [`Challenge`](crate::Challenge) verified: its receipt key has to endorse the session's
-//! key. So evidence is judged in one place. A server that offers a document instead is stale here: verify it again first.
+//! A channel belongs to an enclave that [`Challenge`](crate::Challenge) verified: the enclave's receipt key has to endorse the
+//! session's key, so evidence is only verified there. If the server offers a document instead, the channel is stale.
 
 mod failure;
 
@@ -32,10 +32,10 @@ use crate::stopwatch::steady;
 /// One event of a channel.
 #[wasm_bindgen]
 pub struct ChannelEvent {
-    state: Happened,
+    state: Event,
 }
 
-enum Happened {
+enum Event {
     Opened(Vec<u8>),
     Answered(Box<OpenedAnswer>),
     Taken,
@@ -45,40 +45,40 @@ enum Happened {
 
 #[wasm_bindgen]
 impl ChannelEvent {
-    /// Sentence that says what happened.
+    /// Describes the event.
     pub fn outcome(&self) -> Result<Ts<ChannelOutcome>, JsError> {
         let outcome = match &self.state {
-            Happened::Opened(_) => ChannelOutcome::Opened,
-            Happened::Answered(_) | Happened::Taken => ChannelOutcome::Answered,
-            Happened::Closed => ChannelOutcome::Closed,
-            Happened::Failed(failure) => failure.outcome(),
+            Event::Opened(_) => ChannelOutcome::Opened,
+            Event::Answered(_) | Event::Taken => ChannelOutcome::Answered,
+            Event::Closed => ChannelOutcome::Closed,
+            Event::Failed(failure) => failure.outcome(),
         };
         Ok(outcome.into_ts()?)
     }
 
-    /// Bytes to send; nothing but where a session was opened.
+    /// Bytes to send, if a session was opened.
     #[wasm_bindgen(js_name = takeBytes)]
     pub fn take_bytes(&mut self) -> Option<Vec<u8>> {
         match &mut self.state {
-            Happened::Opened(bytes) => Some(std::mem::take(bytes)),
+            Event::Opened(bytes) => Some(std::mem::take(bytes)),
             _ => None,
         }
     }
 
-    /// The answer, once.
+    /// Takes the answer.
     #[wasm_bindgen(js_name = takeAnswer)]
     pub fn take_answer(&mut self) -> Option<OpenedAnswer> {
-        if !matches!(self.state, Happened::Answered(_)) {
+        if !matches!(self.state, Event::Answered(_)) {
             return None;
         }
-        match std::mem::replace(&mut self.state, Happened::Taken) {
-            Happened::Answered(answer) => Some(*answer),
+        match std::mem::replace(&mut self.state, Event::Taken) {
+            Event::Answered(answer) => Some(*answer),
             _ => None,
         }
     }
 }
 
-/// Bytes to send, or the reason why there are none.
+/// Bytes to send, or the reason for a refusal.
 #[wasm_bindgen]
 pub struct ChannelBytes {
     state: Result<Vec<u8>, Failure>,
@@ -86,13 +86,13 @@ pub struct ChannelBytes {
 
 #[wasm_bindgen]
 impl ChannelBytes {
-    /// The bytes, once.
+    /// Takes the bytes.
     #[wasm_bindgen(js_name = takeBytes)]
     pub fn take_bytes(&mut self) -> Option<Vec<u8>> {
         self.state.as_mut().ok().map(std::mem::take)
     }
 
-    /// Why there are none. A request that is refused by itself leaves the channel as it is.
+    /// The refusal, if there is one. A refused request does not end the channel.
     pub fn refusal(&self) -> Result<Option<Ts<ChannelOutcome>>, JsError> {
         match &self.state {
             Ok(_) => Ok(None),
@@ -101,22 +101,22 @@ impl ChannelBytes {
     }
 }
 
-/// One connection's client. The first error ends it.
+/// Client of one connection. The first error ends it.
 #[wasm_bindgen]
 pub struct Channel {
     enclave: TrustedEnclave,
     step: Option<Opening>,
     session: Option<(Sender, Receiver)>,
-    /// Requests under way, in order, with their numbers.
+    /// Requests in flight, in order, with their numbers.
     pending: VecDeque<(u64, PendingResponse)>,
     next: u64,
-    /// Bytes that came and are no whole frame yet.
+    /// Received bytes of an incomplete frame.
     buffer: Vec<u8>,
-    /// The header of that frame, once it was found due.
+    /// Header of that frame, after it was validated.
     due: Option<Header>,
-    /// Parts of a message whose end has not come yet.
+    /// Parts of an incomplete message.
     parts: Vec<u8>,
-    /// Frames that opened.
+    /// Number of authenticated frames.
     opened: u32,
     ended: Option<Failure>,
 }
@@ -129,7 +129,7 @@ struct Opening {
 
 #[wasm_bindgen]
 impl TrustedEnclave {
-    /// Begins a channel to this enclave and to no other. Send [`Channel::hello`] first.
+    /// Begins a channel to this enclave. Send [`Channel::hello`] first.
     #[wasm_bindgen(js_name = openChannel)]
     pub fn open_channel(&self) -> Channel {
         let options = ClientOptions {
@@ -164,15 +164,15 @@ impl Channel {
         step.map_or_else(Vec::new, |step| Step::ClientHello.frame(&step.hello))
     }
 
-    /// Takes bytes in, cut anywhere. Call [`next`](Self::next) until it gives nothing before the next piece: then no more than
-    /// one frame and one piece are ever held.
+    /// Takes received bytes, split anywhere. Call [`next`](Self::next) until it returns nothing before the next call, so that
+    /// at most one frame and one chunk are buffered.
     pub fn feed(&mut self, bytes: Vec<u8>) {
         if self.ended.is_none() {
             self.buffer.extend_from_slice(&bytes);
         }
     }
 
-    /// The next event in what came. `None` where more has to come first.
+    /// The next event in the received bytes. `None` if more are needed.
     pub fn next(&mut self, now_ms: f64) -> Option<ChannelEvent> {
         let state = match self.advance(moment(now_ms), steady()) {
             Ok(state) => state?,
@@ -181,13 +181,14 @@ impl Channel {
         Some(ChannelEvent { state })
     }
 
-    /// How many frames of the enclave have opened, heartbeats included. Only these are signs of life: a relay can send bytes too.
+    /// Number of authenticated frames, heartbeats included. Only these show that the enclave is alive: a relay can send arbitrary
+    /// bytes.
     #[wasm_bindgen(js_name = framesOpened)]
     pub fn frames_opened(&self) -> u32 {
         self.opened
     }
 
-    /// Takes note that the connection has ended. Gives nothing where the enclave had closed the session before.
+    /// Reports the end of the connection. Returns nothing if the enclave had closed the session.
     #[wasm_bindgen(js_name = connectionEnded)]
     pub fn connection_ended(&mut self) -> Option<ChannelEvent> {
         if self.ended.is_some() {
@@ -201,7 +202,7 @@ impl Channel {
         Some(ChannelEvent { state })
     }
 
-    /// Seals the next request. `headers` is a flat list: name, value, name, value. Answers come in the order of their requests.
+    /// Seals the next request. `headers` is a flat list: name, value, name, value. Answers have the order of their requests.
     pub fn seal(
         &mut self,
         method: String,
@@ -221,7 +222,7 @@ impl Channel {
         }
     }
 
-    /// The last frame, with which the enclave knows that it has seen everything. Answers that are due still come.
+    /// The last frame, which tells the enclave that there are no more requests. Pending answers still arrive.
     pub fn close(&mut self) -> ChannelBytes {
         ChannelBytes {
             state: self.frame(Kind::Shutdown, b"", steady()),
@@ -230,22 +231,22 @@ impl Channel {
 }
 
 impl Channel {
-    fn fail(&mut self, failure: Failure) -> Happened {
+    fn fail(&mut self, failure: Failure) -> Event {
         self.step = None;
         self.session = None;
         self.pending.clear();
         self.buffer = Vec::new();
         self.parts = Vec::new();
         self.ended = Some(failure.clone());
-        Happened::Failed(failure)
+        Event::Failed(failure)
     }
 
-    /// `now` by the wall clock, `steady` by one that never goes back.
+    /// `now` is wall-clock time, `steady` is monotonic.
     fn advance(
         &mut self,
         now: UnixMillis,
         steady: MonotonicMillis,
-    ) -> Result<Option<Happened>, Failure> {
+    ) -> Result<Option<Event>, Failure> {
         if self.ended.is_some() {
             return Ok(None);
         }
@@ -255,13 +256,13 @@ impl Channel {
         }
     }
 
-    /// Server hello in, client key out.
+    /// Receives the server hello, returns the client key.
     fn open(
         &mut self,
         opening: Opening,
         now: UnixMillis,
         steady: MonotonicMillis,
-    ) -> Result<Option<Happened>, Failure> {
+    ) -> Result<Option<Event>, Failure> {
         let Some(header) = self.buffer.first_chunk::<HEADER>() else {
             self.step = Some(opening);
             return Ok(None);
@@ -281,10 +282,10 @@ impl Channel {
             sender, receiver, ..
         } = session;
         self.session = Some((sender, receiver));
-        Ok(Some(Happened::Opened(Step::ClientKey.frame(&key))))
+        Ok(Some(Event::Opened(Step::ClientKey.frame(&key))))
     }
 
-    fn receive(&mut self, now: UnixMillis) -> Result<Option<Happened>, Failure> {
+    fn receive(&mut self, now: UnixMillis) -> Result<Option<Event>, Failure> {
         loop {
             let Some((kind, message)) = self.message()? else {
                 return Ok(None);
@@ -293,9 +294,9 @@ impl Channel {
                 Kind::Heartbeat => {}
                 Kind::Shutdown if self.pending.is_empty() => {
                     self.ended = Some(ChannelError::Closed.into());
-                    return Ok(Some(Happened::Closed));
+                    return Ok(Some(Event::Closed));
                 }
-                // A server that closes early, for its rotation or its end, left these unanswered.
+                // The server closed early (rotation or shutdown) and left requests unanswered.
                 Kind::Shutdown => return Err(ChannelError::Closed.into()),
                 Kind::Data => return self.answer(&message, now).map(Some),
                 _ => return Err(Failure::out_of_turn()),
@@ -303,7 +304,7 @@ impl Channel {
         }
     }
 
-    /// The next whole message. Every declared length is judged before more is waited for.
+    /// The next complete message. Checks every declared length before waiting for more bytes.
     fn message(&mut self) -> Result<Option<(Kind, Vec<u8>)>, Failure> {
         let Some((_, receiver)) = &mut self.session else {
             return Ok(None);
@@ -335,7 +336,7 @@ impl Channel {
             self.opened = self.opened.wrapping_add(1);
             let (kind, more) = (frame.kind, frame.more);
             let whole = match kind {
-                // May come between the parts of a message.
+                // May arrive between the parts of a message.
                 Kind::Heartbeat => Some(Vec::new()),
                 _ => {
                     self.parts.extend_from_slice(frame.payload);
@@ -349,7 +350,7 @@ impl Channel {
         }
     }
 
-    fn answer(&mut self, message: &[u8], now: UnixMillis) -> Result<Happened, Failure> {
+    fn answer(&mut self, message: &[u8], now: UnixMillis) -> Result<Event, Failure> {
         let (Some((number, payload)), Some((due, asked))) =
             (message.split_first_chunk(), self.pending.pop_front())
         else {
@@ -359,7 +360,7 @@ impl Channel {
             return Err(Failure::out_of_turn());
         }
         let answer: Answer = asked.finish(payload, now)?;
-        Ok(Happened::Answered(Box::new(OpenedAnswer::new(
+        Ok(Event::Answered(Box::new(OpenedAnswer::new(
             Ok(answer),
             &self.enclave,
         ))))

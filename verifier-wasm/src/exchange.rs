@@ -1,4 +1,4 @@
-//! One sealed request and its answer, as handles that JavaScript passes along without looking inside.
+//! One sealed request and its answer, as opaque handles.
 
 use attestation::UnixMillis;
 use getrandom::SysRng;
@@ -16,7 +16,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use crate::challenge::TrustedEnclave;
 use crate::policy::moment;
 
-/// How an exchange ended.
+/// Result of an exchange.
 #[derive(Serialize, Tsify)]
 #[serde(
     tag = "status",
@@ -24,29 +24,29 @@ use crate::policy::moment;
     rename_all_fields = "camelCase"
 )]
 pub enum ExchangeOutcome {
-    /// The enclave answered. A success has a valid receipt, but for that of a `GET`.
+    /// The enclave answered. A successful answer has a valid receipt, except to a `GET`.
     Answered {
         /// Inner status code.
         http_status: u16,
         /// Inner fields in order.
         headers: Vec<(String, String)>,
-        /// Judgement of the receipt, never refused; a refusal and the answer to a `GET` have none.
+        /// Report about the receipt, never refused; absent for an error and for a `GET`.
         receipt: Option<ReceiptReport>,
     },
-    /// Nothing that may be relied on.
+    /// There is no verified answer.
     Refused {
         /// Stable code.
         code: String,
-        /// What happened, in one sentence.
+        /// Description, one sentence.
         message: String,
-        /// What to do next, in one sentence.
+        /// Next step, one sentence.
         remedy: String,
-        /// Judgement of the receipt, where it was what was refused.
+        /// Report about the receipt, if that was refused.
         receipt: Option<ReceiptReport>,
     },
 }
 
-/// A request that was sealed, or the reason why it was not.
+/// A sealed request, or the reason for a refusal.
 #[wasm_bindgen]
 pub struct SealedRequest {
     state: Result<(Vec<u8>, PendingExchange), ExchangeError>,
@@ -85,7 +85,7 @@ impl SealedRequest {
 
 #[wasm_bindgen]
 impl SealedRequest {
-    /// The bytes to send; nothing where sealing was refused.
+    /// The bytes to send, unless sealing was refused.
     #[wasm_bindgen(js_name = takeBytes)]
     pub fn take_bytes(&mut self) -> Option<Vec<u8>> {
         self.state
@@ -94,7 +94,7 @@ impl SealedRequest {
             .map(|(bytes, _)| std::mem::take(bytes))
     }
 
-    /// Opens the answer and verifies its receipt. Consumes the request: each answer is opened once.
+    /// Opens the answer and verifies its receipt. Consumes the request.
     pub fn open(self, sealed: &[u8], now_ms: f64) -> OpenedAnswer {
         let Self {
             state,
@@ -111,7 +111,7 @@ impl SealedRequest {
         }
     }
 
-    /// Why there is nothing to send.
+    /// The refusal, if there is one.
     pub fn refusal(&self) -> Result<Option<Ts<ExchangeOutcome>>, JsError> {
         match &self.state {
             Ok(_) => Ok(None),
@@ -130,23 +130,23 @@ pub(crate) fn fields(list: Vec<String>) -> Vec<(String, String)> {
     fields
 }
 
-/// Where the tensors of an answer lie in its body; see `docs/CHANNEL.md`. All are little-endian and aligned to 8 bytes.
+/// Offsets of an answer's tensors in its body; see `docs/CHANNEL.md`. All are little-endian and aligned to 8 bytes.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
 pub struct TensorLayout {
-    /// How many texts.
+    /// Number of texts.
     pub rows: usize,
-    /// Numbers in a vector.
+    /// Dimension of a vector.
     pub dimension: usize,
-    /// First byte of the vectors: `rows * dimension` float32, row by row.
+    /// Offset of the vectors: `rows * dimension` float32, row by row.
     pub values: usize,
-    /// First byte of the token counts: `rows` 32-bit integers.
+    /// Offset of the token counts: `rows` 32-bit integers.
     pub tokens: usize,
-    /// First byte of what says whether a text was cut: `rows` bytes, 0 or 1.
+    /// Offset of the truncation flags: `rows` bytes, 0 or 1.
     pub truncated: usize,
 }
 
-/// An answer that was opened, or the reason why it was refused.
+/// An opened answer, or the reason for a refusal.
 #[wasm_bindgen]
 pub struct OpenedAnswer {
     answer: Result<Answer, ExchangeError>,
@@ -175,7 +175,7 @@ impl OpenedAnswer {
 
 #[wasm_bindgen]
 impl OpenedAnswer {
-    /// Where the tensors lie in [`body`](Self::body), which are then all of it. Nothing where it holds anything else.
+    /// Layout of the tensors in [`body`](Self::body), if the body consists of tensors.
     pub fn tensors(&self) -> Result<Option<Ts<TensorLayout>>, JsError> {
         let Some(content) = self.answer.as_ref().ok().map(|it| &it.response.content) else {
             return Ok(None);
@@ -193,32 +193,33 @@ impl OpenedAnswer {
         Ok(Some(layout.into_ts()?))
     }
 
-    /// The request without its padding, as the receipt commits to it. Whoever gets it can open the commitments.
+    /// The request without its padding, as the receipt commits to it. Anyone who has it can open the commitments.
     pub fn request(&self) -> Vec<u8> {
         let answer = self.answer.as_ref();
         answer.map_or_else(|_| Vec::new(), |answer| answer.inner_request.clone())
     }
 
-    /// The content of the response, copied out.
+    /// Copy of the response content.
     pub fn body(&self) -> Vec<u8> {
         self.answer
             .as_ref()
             .map_or_else(|_| Vec::new(), |answer| answer.response.content.clone())
     }
 
-    /// The audit bundle as JSON, where there is a receipt; `withContent` adds request and response, with which anybody can open the commitments.
+    /// The audit bundle as JSON, if there is a receipt; `withContent` adds request and response, with which anyone can open the
+    /// commitments.
     pub fn bundle(&self, with_content: bool) -> Option<String> {
         self.evidence(with_content)?.1.to_json().ok()
     }
 
-    /// The audit bundle with the salt alone: whoever has the text can then see that the receipt is about it.
+    /// The audit bundle with only the salt: anyone who has the text can then check that the receipt is about it.
     #[wasm_bindgen(js_name = bundleWithSalt)]
     pub fn bundle_with_salt(&self) -> Option<String> {
         let (answer, bundle) = self.evidence(false)?;
         bundle.with_salt_of(&answer.inner_request)?.to_json().ok()
     }
 
-    /// How it ended, without the content.
+    /// The result, without the content.
     pub fn outcome(&self) -> Result<Ts<ExchangeOutcome>, JsError> {
         let outcome = match &self.answer {
             Ok(answer) => ExchangeOutcome::Answered {
@@ -248,15 +249,15 @@ fn refusal(error: &ExchangeError) -> ExchangeOutcome {
     }
 }
 
-/// Adds the salt alone, out of the request, to a bundle without content. Nothing where `bundle` is no bundle.
+/// Adds only the request's salt to a bundle without content. Returns nothing if `bundle` is not a bundle.
 #[wasm_bindgen(js_name = bundleWithSalt)]
 pub fn bundle_with_salt(bundle: &str, request: &[u8]) -> Option<String> {
     let bundle = AuditBundle::from_json(bundle).ok()?;
     bundle.with_salt_of(request)?.to_json().ok()
 }
 
-/// Adds request and response to a bundle without them, so that whoever reads it can open the commitments. Nothing where
-/// `bundle` is no bundle.
+/// Adds request and response to a bundle without them, so that anyone who reads it can open the commitments. Returns nothing
+/// if `bundle` is not a bundle.
 #[wasm_bindgen(js_name = bundleWithContent)]
 pub fn bundle_with_content(bundle: &str, request: Vec<u8>, response: Vec<u8>) -> Option<String> {
     let mut bundle = AuditBundle::from_json(bundle).ok()?;

@@ -1,11 +1,11 @@
-//! The verifier and the client's half of the protocol, for browsers and Node.
+//! The verifier and the client side of the protocol, for browsers and Node.
 //!
-//! JavaScript gets reports, which are plain data, and handles, which are opaque: keys, salts and the state of an
-//! exchange stay in the memory of this module. A refusal is an outcome, never an exception; exceptions are left for
-//! a caller's own mistakes, such as using a handle twice.
+//! JavaScript gets reports, which are plain data, and opaque handles: keys, salts and the state of an exchange stay in this
+//! module's memory. A refusal is a result, never an exception; exceptions are for errors of the caller, such as using a
+//! handle twice.
 
 #![forbid(unsafe_code)]
-// What comes from JavaScript arrives owned.
+// wasm-bindgen passes arguments by value.
 #![allow(clippy::needless_pass_by_value)]
 
 mod accelerate;
@@ -20,7 +20,7 @@ mod vector;
 
 pub use accelerate::forget_signatures;
 pub use audit::{
-    AuditBasis, AuditIntake, AuditAppraisal, AuditPolicy, AuditSummary, Auditor, OpenedContent,
+    AuditAppraisal, AuditBasis, AuditIntake, AuditPolicy, AuditSummary, Auditor, OpenedContent,
 };
 pub use challenge::{Challenge, TrustedEnclave, Verification};
 pub use channel::{Channel, ChannelBytes, ChannelEvent, ChannelOutcome};
@@ -29,7 +29,7 @@ pub use exchange::{
     bundle_with_salt,
 };
 pub use offline::{
-    BundleJudgement, LoggedJudgement, inspect_document, inspect_document_fast, judge_evidence,
+    BundleAppraisal, LoggedAppraisal, inspect_document, inspect_document_fast, judge_evidence,
     questions, verify_bundle, verify_logged, verify_receipt,
 };
 pub use policy::{BuildInfo, build_info};

@@ -1,4 +1,4 @@
-//! Judgements that need no network: documents, bundles and receipts from anywhere, and evidence looked at again.
+//! Offline verification of documents, bundles, receipts and recorded evidence.
 
 use attestation::{
     Appraisal, AttestationReport, CheckId, CheckLog, ReceiptKey, Row, SignatureMemory, TrustAnchor,
@@ -16,27 +16,27 @@ use web_sys::SubtleCrypto;
 
 use crate::accelerate::{compute_ahead, with_memory};
 use crate::challenge::judge_again;
-use crate::policy::{Refusal, choose, moment, refused, text};
+use crate::policy::{Refusal, choose, moment, policy_text, refusal_report};
 use crate::stopwatch::stopwatch;
 
-/// Judgement of an audit bundle, as of the receipt's time.
+/// Appraisal of an audit bundle, as of the receipt's time.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
-pub struct BundleJudgement {
+pub struct BundleAppraisal {
     /// The attestation.
     pub attestation: AttestationReport,
-    /// The receipt; refused where the attestation is.
+    /// The receipt; refused if the attestation is.
     pub receipt: ReceiptReport,
 }
 
-/// Every check of an attestation, not run: what will be asked.
+/// Every check of an attestation, in the state `not-run`.
 #[wasm_bindgen]
 pub fn questions() -> Result<Vec<Ts<Row>>, JsError> {
     let rows = CheckLog::<CheckId>::new().into_rows();
     rows.iter().map(|row| Ok(row.into_ts()?)).collect()
 }
 
-/// Checks 1 to 21 under AWS's root: is this document authentic, and what does it say? The image is not judged.
+/// Runs checks 1 to 21 under AWS's root: is this document authentic, and what does it contain? The image is not appraised.
 #[wasm_bindgen(js_name = inspectDocument)]
 pub fn inspect_document(document: &[u8], at_ms: f64) -> Result<Ts<AttestationReport>, JsError> {
     let anchor = TrustAnchor::aws_nitro_g1();
@@ -49,7 +49,7 @@ pub fn inspect_document(document: &[u8], at_ms: f64) -> Result<Ts<AttestationRep
     Ok(report.into_ts()?)
 }
 
-/// The same with signatures computed by `subtle`, where there is one: faster, and the same report.
+/// As [`inspect_document`], but verifies signatures with `subtle` if available: faster, with the same report.
 #[wasm_bindgen(js_name = inspectDocumentFast)]
 pub async fn inspect_document_fast(
     document: Vec<u8>,
@@ -61,8 +61,8 @@ pub async fn inspect_document_fast(
     inspect_document(&document, at_ms)
 }
 
-/// Judges evidence, possibly altered, again: as of `atMs`, against the nonce (hex) that was sent then, and with the
-/// revocation lists (DER, one after another) that were there. Pure; gives no enclave to talk to.
+/// Appraises recorded, possibly altered, evidence: as of `atMs`, with the nonce (hex) that was sent, and with the
+/// revocation lists (DER, concatenated) of that time. Pure; returns no enclave.
 #[wasm_bindgen(js_name = judgeEvidence)]
 pub fn judge_evidence(
     evidence: &[u8],
@@ -74,7 +74,7 @@ pub fn judge_evidence(
 ) -> Result<Ts<AttestationReport>, JsError> {
     let at = moment(at_ms);
     let outcome = match base16ct::mixed::decode_vec(nonce_hex) {
-        Ok(nonce) => text(&policy)
+        Ok(nonce) => policy_text(&policy)
             .and_then(|policy| {
                 judge_again(
                     evidence,
@@ -93,22 +93,22 @@ pub fn judge_evidence(
         }),
     };
     Ok(outcome
-        .unwrap_or_else(|refusal| refused(refusal, at))
+        .unwrap_or_else(|refusal| refusal_report(refusal, at))
         .into_ts()?)
 }
 
-/// Judges an audit bundle as one chain, as of the receipt's time. Without `policy`, by the policy of this build.
+/// Verifies an audit bundle (receipt and attestation), as of the receipt's time. `policy` defaults to the policy of this build.
 #[wasm_bindgen(js_name = verifyBundle)]
 pub fn verify_bundle(
     json: &str,
     #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
-) -> Result<Ts<BundleJudgement>, JsError> {
-    let judged = text(&policy).and_then(|policy| bundle_report(json, policy.as_deref()));
+) -> Result<Ts<BundleAppraisal>, JsError> {
+    let judged = policy_text(&policy).and_then(|policy| bundle_report(json, policy.as_deref()));
     let judgement = match judged {
         Ok(BundleReport {
             attestation,
             receipt,
-        }) => BundleJudgement {
+        }) => BundleAppraisal {
             attestation,
             receipt,
         },
@@ -120,8 +120,8 @@ pub fn verify_bundle(
                 &refusal.remedy,
                 nowhen,
             );
-            BundleJudgement {
-                attestation: refused(refusal, nowhen),
+            BundleAppraisal {
+                attestation: refusal_report(refusal, nowhen),
                 receipt,
             }
         }
@@ -139,8 +139,8 @@ fn bundle_report(json: &str, policy: Option<&str>) -> Result<BundleReport, Refus
     Ok(bundle.verify(&policy, || Some(stopwatch()), &mut SignatureMemory::new()))
 }
 
-/// Verifies a receipt under a key (32 bytes) that the caller names. The verdict is *signed* at best: it shows who signed,
-/// not that an enclave did.
+/// Verifies a receipt under a key (32 bytes) that the caller passes. The verdict is *signed* at best: it shows which key
+/// signed, not that an enclave holds it.
 #[wasm_bindgen(js_name = verifyReceipt)]
 pub fn verify_receipt(receipt: &[u8], key: &[u8]) -> Result<Ts<ReceiptReport>, JsError> {
     let report = match <[u8; 32]>::try_from(key) {
@@ -159,20 +159,20 @@ pub fn verify_receipt(receipt: &[u8], key: &[u8]) -> Result<Ts<ReceiptReport>, J
     Ok(report.into_ts()?)
 }
 
-/// Judgement of a receipt's place in the transparency log, and of the bundle that it rests on.
+/// Appraisal of a receipt's inclusion in the transparency log, and of its bundle.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
-pub struct LoggedJudgement {
+pub struct LoggedAppraisal {
     /// The log.
     pub log: LogReport,
     /// The attestation.
     pub attestation: AttestationReport,
-    /// The receipt; refused where the attestation is.
+    /// The receipt; refused if the attestation is.
     pub receipt: ReceiptReport,
 }
 
-/// Judges an audit bundle together with the proof that its receipt is in the log (JSON, as the host answers). `earlierHead`
-/// is a head that was kept from before, `consistency` the proof that leads on from it.
+/// Verifies an audit bundle together with the proof (the host's JSON) that its receipt is in the log. `earlierHead`
+/// is a head that was stored earlier, `consistency` the proof that the log extends it.
 #[wasm_bindgen(js_name = verifyLogged)]
 pub fn verify_logged(
     bundle: &str,
@@ -180,13 +180,13 @@ pub fn verify_logged(
     earlier_head: Option<String>,
     consistency: Option<String>,
     #[wasm_bindgen(unchecked_param_type = "string | null | undefined")] policy: JsValue,
-) -> Result<Ts<LoggedJudgement>, JsError> {
-    let proofs = Proofs {
+) -> Result<Ts<LoggedAppraisal>, JsError> {
+    let proofs = LogProofs {
         inclusion,
         earlier: earlier_head.as_deref(),
         consistency: consistency.as_deref(),
     };
-    let judgement = text(&policy)
+    let judgement = policy_text(&policy)
         .and_then(|policy| proofs.judge(bundle, policy.as_deref()))
         .unwrap_or_else(|refusal| {
             let nowhen = UnixMillis(0);
@@ -195,24 +195,24 @@ pub fn verify_logged(
                 message,
                 remedy,
             } = &refusal;
-            LoggedJudgement {
+            LoggedAppraisal {
                 log: LogReport::refused_unchecked(code, message, remedy),
                 receipt: ReceiptReport::refused_unchecked(code, message, remedy, nowhen),
-                attestation: refused(refusal, nowhen),
+                attestation: refusal_report(refusal, nowhen),
             }
         });
     Ok(judgement.into_ts()?)
 }
 
-/// What a host gives to prove a receipt's place, unread.
-struct Proofs<'a> {
+/// Unparsed proofs that a receipt is in the log.
+struct LogProofs<'a> {
     inclusion: &'a str,
     earlier: Option<&'a str>,
     consistency: Option<&'a str>,
 }
 
-impl Proofs<'_> {
-    fn judge(&self, bundle: &str, policy: Option<&str>) -> Result<LoggedJudgement, Refusal> {
+impl LogProofs<'_> {
+    fn judge(&self, bundle: &str, policy: Option<&str>) -> Result<LoggedAppraisal, Refusal> {
         let policy = choose(policy, None)?;
         let bundle = AuditBundle::from_json(bundle).map_err(|error| Refusal {
             code: error.code().to_owned(),
@@ -233,7 +233,7 @@ impl Proofs<'_> {
             || Some(stopwatch()),
             &mut SignatureMemory::new(),
         );
-        Ok(LoggedJudgement {
+        Ok(LoggedAppraisal {
             log,
             attestation: report.attestation,
             receipt: report.receipt,

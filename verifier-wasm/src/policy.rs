@@ -1,4 +1,4 @@
-//! Which policy applies, and what a refusal looks like before any check could run.
+//! Selects the policy, and reports refusals from before the first check.
 
 use attestation::{AttestationReport, CheckId, CheckLog, Policy, PolicyError, UnixMillis, Verdict};
 use serde::Serialize;
@@ -6,22 +6,22 @@ use tsify::{Ts, Tsify};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsError, JsValue};
 
-/// The policy of this build, as JSON. None by default: then only a caller's own policy can lead to *verified*.
+/// The policy of this build, as JSON. None by default: then only the caller's policy can lead to *verified*.
 const EMBEDDED: Option<&str> = option_env!("CLEARSEAL_TRUST_POLICY");
 
-/// What this build is.
+/// Information about this build.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
 pub struct BuildInfo {
     /// Version of the verifier.
     pub version: String,
-    /// Name of the trust policy that is compiled in.
+    /// Name of the embedded trust policy.
     pub policy: Option<String>,
     /// That policy as JSON.
     pub policy_json: Option<String>,
 }
 
-/// What this build is, and which policy is compiled in.
+/// Version of this build, and its embedded policy.
 #[wasm_bindgen(js_name = buildInfo)]
 pub fn build_info() -> Result<Ts<BuildInfo>, JsError> {
     let embedded = EMBEDDED.map(Policy::built_in);
@@ -46,8 +46,8 @@ pub(crate) struct Refusal {
     pub(crate) remedy: String,
 }
 
-/// A policy as JavaScript passes it: text, or nothing. Anything else is refused by its own code, and never guessed at.
-pub(crate) fn text(policy: &JsValue) -> Result<Option<String>, Refusal> {
+/// Policy text that JavaScript passed, if any. Any value other than text is refused.
+pub(crate) fn policy_text(policy: &JsValue) -> Result<Option<String>, Refusal> {
     if policy.is_undefined() || policy.is_null() {
         return Ok(None);
     }
@@ -58,17 +58,17 @@ pub(crate) fn text(policy: &JsValue) -> Result<Option<String>, Refusal> {
     })
 }
 
-/// The policy that the caller chose by hand, else the build's own, else the one that came with the evidence.
+/// The caller's policy, otherwise the build's, otherwise the one in the evidence.
 pub(crate) fn choose(chosen: Option<&str>, evidence: Option<&str>) -> Result<Policy, Refusal> {
-    match (own(chosen), evidence) {
+    match (trusted_policy(chosen), evidence) {
         (Some(policy), _) => policy,
         (None, Some(json)) => Policy::with_evidence(json.as_bytes()).map_err(Refusal::from),
         (None, None) => Err(Refusal::no_policy()),
     }
 }
 
-/// The policy that the caller chose by hand, else the build's own. What came with evidence never takes its place.
-pub(crate) fn own(chosen: Option<&str>) -> Option<Result<Policy, Refusal>> {
+/// The caller's policy, otherwise the build's. A policy in the evidence never replaces it.
+pub(crate) fn trusted_policy(chosen: Option<&str>) -> Option<Result<Policy, Refusal>> {
     let policy = match (chosen, EMBEDDED) {
         (Some(json), _) => Policy::chosen_by_hand(json.as_bytes()),
         (None, Some(json)) => Policy::built_in(json),
@@ -98,8 +98,8 @@ impl From<PolicyError> for Refusal {
     }
 }
 
-/// A report in which no check ran.
-pub(crate) fn refused(refusal: Refusal, at: UnixMillis) -> AttestationReport {
+/// A report without any check.
+pub(crate) fn refusal_report(refusal: Refusal, at: UnixMillis) -> AttestationReport {
     AttestationReport {
         verdict: Verdict::Refused,
         code: Some(refusal.code),
@@ -115,17 +115,17 @@ pub(crate) fn refused(refusal: Refusal, at: UnixMillis) -> AttestationReport {
     }
 }
 
-/// JavaScript's time, milliseconds with a fraction. What is no time at all counts as 1970: nothing is valid then.
+/// Converts JavaScript's time, milliseconds with a fraction. An invalid time becomes 1970, when nothing is valid.
 pub(crate) fn moment(ms: f64) -> UnixMillis {
     if !(0.0..=MAX_MOMENT).contains(&ms) {
         return UnixMillis(0);
     }
-    // In range and truncated on purpose: the fraction is below what anything here is judged by.
+    // In range and deliberately truncated: no check needs the fraction.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     UnixMillis(ms as u64)
 }
 
-/// ECMA-262 §21.4.1.1: no date of JavaScript lies beyond.
+/// ECMA-262 §21.4.1.1: latest date of JavaScript.
 const MAX_MOMENT: f64 = 8.64e15;
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_time_is_a_time_at_which_nothing_is_valid() {
+    fn an_invalid_time_becomes_1970() {
         for ms in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, 8.65e15] {
             assert_eq!(moment(ms), UnixMillis(0), "{ms}");
         }
@@ -141,8 +141,8 @@ mod tests {
     }
 
     #[test]
-    fn without_any_policy_nothing_is_judged() {
-        // A build with an embedded policy has none of this refusal; the default build has.
+    fn a_missing_policy_is_refused() {
+        // Only in a build without an embedded policy.
         if EMBEDDED.is_none() {
             assert_eq!(choose(None, None).err().unwrap().code, "NO_POLICY");
         }
@@ -152,7 +152,7 @@ mod tests {
     fn an_unreadable_policy_is_a_refusal() {
         let refusal = choose(Some("{}"), None).err().unwrap();
         assert!(!refusal.code.is_empty() && !refusal.remedy.is_empty());
-        let report = refused(refusal, UnixMillis(5));
+        let report = refusal_report(refusal, UnixMillis(5));
         assert_eq!(report.verdict, Verdict::Refused);
         assert!(
             report

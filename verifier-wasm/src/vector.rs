@@ -1,4 +1,4 @@
-//! One row of an index: was this vector computed from this text, by the model and in the image of its receipt?
+//! Verifies one row of an index: was this vector computed from this text, by the model and image that its receipt names?
 
 use attestation::{AttestationReport, SignatureMemory, UnixMillis};
 use protocol::items::{ItemsError, VectorRow, read_proof};
@@ -8,28 +8,28 @@ use tsify::{Ts, Tsify};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsError, JsValue};
 
-use crate::policy::{Refusal, choose, text};
+use crate::policy::{Refusal, choose, policy_text};
 
-/// Judgement of one vector, as of its receipt's time.
+/// Appraisal of one vector, as of its receipt's time.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
 pub struct VectorAppraisal {
-    /// The attestation; absent where row or proof could not be read.
+    /// The attestation; absent if row or proof could not be read.
     pub attestation: Option<AttestationReport>,
-    /// The receipt. Refused with `RESPONSE_HASH_MISMATCH` where it is about another text or another vector.
+    /// The receipt. Refused with `RESPONSE_HASH_MISMATCH` if it is about a different text or vector.
     pub receipt: ReceiptReport,
-    /// Number of the item in its answer, from 0; absent where the proof could not be read.
+    /// Index of the item in its answer, from 0; absent if the proof could not be read.
     #[tsify(type = "number | null")]
     pub index: Option<u64>,
-    /// Tokens that were read of the text, special ones included.
+    /// Number of tokens of the text that the model read, special ones included.
     pub tokens: Option<u32>,
-    /// Whether the text was longer than what was read.
+    /// Whether the text had more tokens.
     pub truncated: Option<bool>,
 }
 
-/// Judges one row of an index by its proof. `row` is a line that `clearseal embed` wrote, `proof` the line of evidence and the
-/// line of the row out of its file of proofs. `policy` is the one that the caller chose, else this build's counts;
-/// `serverPolicy` counts only where there is neither, and then no verdict is better than *simulated*.
+/// Verifies one row of an index with its proof. `row` is a line that `clearseal embed` wrote; `proof` is the evidence line and
+/// the line of this row, both from the file of proofs. `policy` defaults to the policy of this build; `serverPolicy` is used
+/// only if there is neither, and then no verdict is better than *simulated*.
 #[wasm_bindgen(js_name = verifyVector)]
 pub fn verify_vector(
     row: &str,
@@ -38,7 +38,7 @@ pub fn verify_vector(
     server_policy: Option<String>,
 ) -> Result<Ts<VectorAppraisal>, JsError> {
     let judged =
-        text(&policy).and_then(|policy| judge(row, proof, policy.as_deref(), server_policy));
+        policy_text(&policy).and_then(|policy| judge(row, proof, policy.as_deref(), server_policy));
     let judgement = judged.unwrap_or_else(|refusal| VectorAppraisal {
         attestation: None,
         receipt: refused_unchecked(&refusal),

@@ -1,4 +1,4 @@
-/** Reports are the same whoever computes the signatures, and a word counts for exactly what was asked. */
+/** Reports are the same with and without WebCrypto, and an accepted signature is valid only for its key and message. */
 import assert from "node:assert/strict";
 import { appendFileSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ const vectors =
   process.env.CLEARSEAL_VECTORS ?? fileURLToPath(new URL("../../../shared/vectors", import.meta.url));
 const folder = join(vectors, "nitro", "documents");
 const skip = existsSync(folder) ? false : "skipped: no vectors";
-// The task runner counts what had nothing to judge.
+// The task runner counts skipped tests.
 if (skip && process.env.CLEARSEAL_SKIPPED) {
   appendFileSync(
     process.env.CLEARSEAL_SKIPPED,
@@ -20,7 +20,7 @@ if (skip && process.env.CLEARSEAL_SKIPPED) {
 
 await initialise();
 
-/** Timestamp of a document in milliseconds, so that its chain is judged while it was valid. */
+/** Timestamp of a document in milliseconds, at which its chain is valid. */
 function madeAt(document) {
   // Text(9) "timestamp", then an unsigned integer of 8 bytes.
   const at = document.indexOf(
@@ -36,7 +36,7 @@ function documents() {
     .map((name) => readFileSync(name));
 }
 
-/** What a reader relies on; the words on who computed a signature differ on purpose. */
+/** The parts of a report that must be equal; the text about who verified a signature differs. */
 const essence = ({ verdict, code, checks }) => ({
   verdict,
   code,
@@ -96,7 +96,7 @@ test("the verdict does not depend on a WebCrypto that says no, throws, or says s
   }
 });
 
-test("the signatures of one document vouch for no other", { skip }, async () => {
+test("accepted signatures of one document do not apply to another", { skip }, async () => {
   const [first, second] = documents();
   const broken = Buffer.from(second);
   broken[broken.length - 1] ^= 1;
@@ -120,7 +120,7 @@ test("the platform computes all signatures of a genuine document, and none where
   assert.deepEqual(await by(null), []);
 });
 
-test("documents that are judged at once do not vouch for each other", { skip }, async () => {
+test("documents that are verified concurrently do not share accepted signatures", { skip }, async () => {
   const [first, second] = documents();
   const broken = Buffer.from(second);
   broken[broken.length - 1] ^= 1;

@@ -48,7 +48,7 @@ test("a check sends the nonce and nothing else", async () => {
   assert.equal(connection.evidence.policy, "mine");
 });
 
-test("revocation lists that the host serves are judged with the evidence, and kept with it", async () => {
+test("revocation lists that the host serves are checked and kept with the evidence", async () => {
   const { connection, seen } = await session(fakeVerifier(), { "/v1/crls": answer("lists") });
   const lists = new TextEncoder().encode("lists");
   assert.deepEqual(seen.crls, [lists]);
@@ -81,7 +81,7 @@ test("lists that come late do not move the moment that the evidence is judged at
   assert.deepEqual(required.seen.crls, [lists]);
 });
 
-test("a verifier that never answers ends as no verdict, and nothing is sent", async () => {
+test("a verifier that never answers gives no verdict, and nothing is sent", async () => {
   const network = fakeFetch({ "/v1/attestation": evidence });
   const { verifier } = fakeVerifier();
   const silent = {
@@ -108,7 +108,7 @@ test("an address with a path keeps it", async () => {
   assert.equal(connection.status, "trusted");
 });
 
-test("the service is asked for a policy only by who allows simulation and has none", async () => {
+test("the service is asked for a policy only if simulation is allowed and there is no other policy", async () => {
   const routes = () => ({ "/v1/attestation": evidence, "/v1/development-policy": answer("theirs") });
   const ask = async (fake, options) => {
     const network = fakeFetch(routes());
@@ -124,7 +124,7 @@ test("the service is asked for a policy only by who allows simulation and has no
   const allowSimulated = true;
   const nobody = { asked: 0, judgedBy: [null, null], allowed: false, shown: null };
   assert.deepEqual(await ask(fakeVerifier(), {}), nobody);
-  // What is not `true` allows nothing.
+  // Only `true` allows simulation.
   for (const other of [undefined, null, false, 1, "true", "false", {}]) {
     assert.deepEqual(await ask(fakeVerifier(), { allowSimulated: other }), nobody);
   }
@@ -148,7 +148,7 @@ test("the service is asked for a policy only by who allows simulation and has no
   });
 });
 
-test("a simulated enclave is refused, and nothing is sent to it, unless that was allowed by name", async () => {
+test("a simulated enclave is refused, and nothing is sent to it, unless `allowSimulated` is set", async () => {
   const routes = () => ({ "/v1/attestation": evidence, "/v1/gateway": answer() });
   const verdicts = ["simulated"];
   const closed = fakeFetch(routes());
@@ -166,7 +166,7 @@ test("a simulated enclave is refused, and nothing is sent to it, unless that was
     policy: "mine",
     allowSimulated: true,
   });
-  // Not `trusted`: who forgets the difference sends nothing.
+  // Not `trusted`, so that a caller that only checks for that sends nothing.
   assert.equal(simulated.status, "simulated");
   assert.equal((await simulated.session.exchange({ method: "GET", path: "/" })).status, "answered");
 });
@@ -182,7 +182,7 @@ test("swapped evidence is refused, and there is no session to send with", async 
   assert.equal(network.to("/v1/gateway").length, 0);
 });
 
-test("a host that does not answer is no verdict", async () => {
+test("a host that does not answer gives no verdict", async () => {
   const { verifier, seen } = fakeVerifier();
   const reach = async (route) => {
     const network = fakeFetch({ "/v1/attestation": route });
@@ -202,7 +202,7 @@ test("a host that does not answer is no verdict", async () => {
   assert.equal(await reach(unknownKey), "HOST_REFUSED");
   assert.equal(await reach(() => new Response(new Uint8Array(40_000), { status: 200 })), "ANSWER_TOO_LARGE");
   assert.equal(await reach(hang), "TIMEOUT");
-  // Bodies that trickle or stand still, whatever the platform makes of the signal.
+  // Slow and stalled bodies, even if the platform ignores the signal.
   const drip = (status, type) => () => {
     let timer;
     const body = new ReadableStream({
@@ -215,7 +215,7 @@ test("a host that does not answer is no verdict", async () => {
   };
   assert.equal(await reach(drip(200, "application/cbor")), "TIMEOUT");
   assert.equal(await reach(drip(503, "application/problem+json")), "TIMEOUT");
-  // Here no connection keeps the process alive.
+  // No connection keeps the process alive here.
   const alive = setInterval(() => undefined, 1000);
   assert.equal(await reach(() => new Response(new ReadableStream({}))), "TIMEOUT");
   clearInterval(alive);
@@ -276,7 +276,7 @@ test("after a fresh check a key is encapsulated to the new enclave", async () =>
   assert.equal(seen.prepared.at(-1), 2);
 });
 
-test("an unknown key is met with one fresh check and one more attempt", async () => {
+test("an unknown key leads to one new check and one more attempt", async () => {
   const {
     session: open,
     network,
@@ -301,7 +301,7 @@ test("an unknown key is met with one fresh check and one more attempt", async ()
   assert.equal(open.validUntilMs, 8.64e15 - 2);
 });
 
-test("an enclave that does not know the document is met in the same way", async () => {
+test("an enclave that does not know the document leads to one new check too", async () => {
   const declined = { status: "refused", code: "DOCUMENT_UNKNOWN", message: "m", remedy: "r", receipt: null };
   const fake = fakeVerifier({ outcomes: [declined] });
   const { session: open, network } = await session(fake, { "/v1/gateway": answer() });
@@ -309,7 +309,7 @@ test("an enclave that does not know the document is met in the same way", async 
   assert.equal(network.to("/v1/attestation").length, 2);
 });
 
-test("a proof that ran out is renewed before anything is sealed, once for all that wait", async () => {
+test("an expired proof is renewed before anything is sealed, once for all waiting exchanges", async () => {
   let now = 500;
   const fake = fakeVerifier({ lives: [1000, 5000] });
   const {
@@ -333,7 +333,7 @@ test("a proof that ran out is renewed before anything is sealed, once for all th
   assert.equal(open.validUntilMs, 5000);
 });
 
-test("a fresh proof that has run out already seals nothing, and ends there", async () => {
+test("a new proof that has already expired seals nothing and is not renewed again", async () => {
   const { session: open, network } = await session(
     fakeVerifier({ lives: [1000, 1000] }),
     {},
@@ -345,7 +345,7 @@ test("a fresh proof that has run out already seals nothing, and ends there", asy
   assert.equal(network.to("/v1/gateway").length, 0);
 });
 
-test("an unknown key twice ends there: no loop", async () => {
+test("a second unknown key is not retried", async () => {
   const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": unknownKey });
   const result = await open.exchange(MESSAGE);
   assert.equal(result.status, "unreachable");
@@ -369,7 +369,7 @@ test("many exchanges that meet an unknown key together share one check", async (
   assert.equal(network.to("/v1/attestation").length, 2);
 });
 
-test("a fresh check that refuses closes the session, and nothing more is sent", async () => {
+test("a refusal in a new check closes the session, and nothing more is sent", async () => {
   const fake = fakeVerifier({ verdicts: ["trusted", "PCR_MISMATCH"] });
   const { session: open, network, seen } = await session(fake, { "/v1/gateway": unknownKey });
   const result = await open.exchange(MESSAGE);
@@ -384,7 +384,7 @@ test("a fresh check that refuses closes the session, and nothing more is sent", 
   assert.equal(network.to("/v1/gateway").length, 1);
 });
 
-test("an answer that is missing or was rewritten buys one fresh check and one more attempt", async () => {
+test("a missing or rewritten answer leads to one new check and one more attempt", async () => {
   const html = { headers: { "content-type": "text/html" } };
   const answers = [
     () => problem(400, { type: "about:blank", code: "KEY_UNKNOWN" }),
@@ -401,7 +401,7 @@ test("an answer that is missing or was rewritten buys one fresh check and one mo
     const { session: open, network } = await session(fakeVerifier(), routes);
     assert.equal((await open.exchange(MESSAGE)).status, "answered");
     assert.equal(network.to("/v1/attestation").length, 2);
-    // The fresh proof is kept: nothing is left of the trouble.
+    // The new proof is kept.
     assert.equal((await open.exchange(MESSAGE)).status, "answered");
     assert.equal(network.to("/v1/attestation").length, 2);
 
@@ -412,7 +412,7 @@ test("an answer that is missing or was rewritten buys one fresh check and one mo
   }
 });
 
-test("a host that is busy, or gets too much, is not asked for more", async () => {
+test("a host that is busy or refuses the size is not asked again", async () => {
   for (const denied of [
     () => problem(503, { type: "about:blank", code: "BUSY" }),
     () => problem(503, { type: "about:blank", code: "GATEWAY_BUSY" }),
@@ -427,7 +427,7 @@ test("a host that is busy, or gets too much, is not asked for more", async () =>
   }
 });
 
-test("a fresh check that comes to nothing leaves the proof that there is", async () => {
+test("an unanswered new check keeps the current proof", async () => {
   const routes = {
     "/v1/attestation": [evidence(), new TypeError("gone")],
     "/v1/gateway": [new TypeError("gone"), answer()],
@@ -437,7 +437,7 @@ test("a fresh check that comes to nothing leaves the proof that there is", async
   assert.equal((await open.exchange(MESSAGE)).status, "answered");
 });
 
-test("an answer that is refused is asked for once more, under a fresh proof", async () => {
+test("a refused answer is requested once more, under a new proof", async () => {
   const outcome = {
     status: "refused",
     code: "SIG_FAILED",
@@ -453,14 +453,14 @@ test("an answer that is refused is asked for once more, under a fresh proof", as
   assert.equal(twice.network.to("/v1/gateway").length, 2);
 });
 
-test("what cannot be sealed is never sent", async () => {
+test("a request that cannot be sealed is never sent", async () => {
   const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": answer() });
   const result = await open.exchange({ method: "POST", path: "/unsealable" });
   assert.equal(result.code, "INNER_BAD_FIELD");
   assert.equal(network.to("/v1/gateway").length, 0);
 });
 
-test("aborting is an outcome of exchange and connect, and rejects fetch", async () => {
+test("aborting is a result of exchange and connect, and rejects fetch", async () => {
   const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": hang });
   const controller = new AbortController();
   const running = open.exchange(MESSAGE, { signal: controller.signal });
@@ -481,7 +481,7 @@ test("aborting is an outcome of exchange and connect, and rejects fetch", async 
   assert.equal(connection.problem.code, "ABORTED");
 });
 
-test("who aborts does not wait for the fresh check, which goes on for the others", async () => {
+test("an aborted exchange does not wait for the new check, which continues for the others", async () => {
   let answerCheck;
   const routes = {
     "/v1/attestation": [
@@ -534,13 +534,13 @@ test("the sealed fetch carries answers without a body", async () => {
   assert.equal((await open.fetch("/v1/models")).status, 204);
 });
 
-test("the sealed fetch sends nothing to anybody else", async () => {
+test("the sealed fetch sends nothing to other origins", async () => {
   const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": answer() });
   await assert.rejects(open.fetch("https://other.example/v1/models"), { code: "OTHER_ORIGIN" });
   assert.equal(network.to("/v1/gateway").length, 0);
 });
 
-test("the sealed fetch rejects with a code where there is no answer", async () => {
+test("the sealed fetch rejects with a code if there is no answer", async () => {
   const { session: open } = await session(fakeVerifier(), { "/v1/gateway": new TypeError("gone") });
   await assert.rejects(
     open.fetch("/v1/models"),
@@ -557,7 +557,7 @@ test("a closed session sends nothing, and closing twice is harmless", async () =
   assert.equal(network.to("/v1/gateway").length, 0);
 });
 
-test("a session that was closed during a fresh check stays closed", async () => {
+test("a session that was closed during a new check stays closed", async () => {
   let release;
   const slow = new Promise((resolve) => {
     release = () => resolve(evidence());

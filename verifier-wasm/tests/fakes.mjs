@@ -1,4 +1,4 @@
-/** A verifier without cryptography, so that only the client's own decisions are under test. */
+/** A verifier without cryptography, to test only the client's decisions. */
 
 import { fakeChannel } from "./stream-fakes.mjs";
 
@@ -105,7 +105,7 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
   return { verifier, seen };
 }
 
-/** A `fetch` that answers by path; each answer is a Response, a function that makes one, or an Error to throw. */
+/** A `fetch` that answers by path; each answer is a Response, a function that returns one, or an Error to throw. */
 export function fakeFetch(routes) {
   const calls = [];
   const fetch = async (url, init) => {
@@ -134,7 +134,7 @@ export function problem(status, body) {
   });
 }
 
-/** Never answers, until it is aborted. Keeps the process alive meanwhile, as a socket would: timeouts alone do not. */
+/** Never answers until it is aborted. Keeps the process alive meanwhile, as a socket would; timeouts do not. */
 export const hang = ({ signal }) =>
   new Promise((_, reject) => {
     const socket = setInterval(() => {}, 1000);

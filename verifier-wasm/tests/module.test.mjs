@@ -1,4 +1,4 @@
-/** The real module: what needs no enclave. The whole path against a real server is tested elsewhere. */
+/** Tests of the real module that need no enclave. The path to a real server is tested elsewhere. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
@@ -17,14 +17,14 @@ import { evidence, fakeFetch, ORIGIN } from "./fakes.mjs";
 await initialise();
 const NOW = 1_795_183_380_000;
 
-test("the module loads once, and says what it is", async () => {
+test("the module loads once, and reports its version", async () => {
   assert.equal(initialise(), initialise());
   const { version, policy } = buildInfo();
   assert.match(version, /^\d+\.\d+\.\d+$/);
   assert.ok(policy === null || typeof policy === "string");
 });
 
-test("the questions are there before the answers, none of them asked", () => {
+test("the checks are listed before they run", () => {
   const rows = questions();
   assert.equal(rows.length, 27);
   assert.ok(rows.every((row) => row.state === "not-run" && row.code === null && row.micros === null));
@@ -40,13 +40,13 @@ test("garbage is refused with a report, and times are measured", () => {
   assert.equal(typeof failed.micros, "number");
 });
 
-test("times that are no times refuse rather than throw", () => {
+test("invalid times lead to a refusal, not an exception", () => {
   for (const at of [Number.NaN, -1, Number.POSITIVE_INFINITY, 1e300]) {
     assert.equal(inspectDocument(new Uint8Array(4), at).verdict, "refused");
   }
 });
 
-test("evidence that is none, under a policy that is none, is an outcome each time", async () => {
+test("invalid evidence and an invalid policy lead to refusals", async () => {
   for (const policy of ["", "{", "{}", '{"format":"other"}']) {
     const { fetch } = fakeFetch({ "/v1/attestation": evidence });
     const connection = await connect(ORIGIN, { fetch, policy });
@@ -58,7 +58,7 @@ test("evidence that is none, under a policy that is none, is an outcome each tim
   }
 });
 
-test("without any policy there is nothing to judge by", { skip: buildInfo().policy !== null }, async () => {
+test("a missing policy is refused", { skip: buildInfo().policy !== null }, async () => {
   const { fetch } = fakeFetch({ "/v1/attestation": evidence });
   const connection = await connect(ORIGIN, { fetch });
   assert.equal(connection.status, "refused");
@@ -66,7 +66,7 @@ test("without any policy there is nothing to judge by", { skip: buildInfo().poli
   assert.equal(connection.evidence.policy, null);
 });
 
-test("a parsed policy is judged by as its text is", async () => {
+test("a parsed policy gives the same result as its text", async () => {
   const parsed = { format: "clearseal-trust-policy/1", name: "too little of a policy" };
   for (const policy of [parsed, JSON.stringify(parsed)]) {
     const { fetch } = fakeFetch({ "/v1/attestation": evidence });
@@ -82,7 +82,7 @@ test("a parsed policy is judged by as its text is", async () => {
   }
 });
 
-test("a policy that is neither text nor an object is a typed refusal, and the module goes on", async () => {
+test("a policy that is neither text nor an object is refused, and the module still works", async () => {
   const cycle = {};
   cycle.self = cycle;
   for (const policy of [cycle, { size: 1n }, [], 7, true, Symbol("policy")]) {
@@ -96,7 +96,7 @@ test("a policy that is neither text nor an object is a typed refusal, and the mo
     const auditor = new Auditor(policy);
     auditor.free();
   }
-  // A session asks a function for its policy; a judgement takes none.
+  // Only a session accepts a function.
   assert.equal(verifyBundle("{}", () => "{}").receipt.code, "POLICY_NOT_TEXT");
   for (const [given, code] of [
     ["{}", "POLICY_UNREADABLE"],
@@ -109,7 +109,7 @@ test("a policy that is neither text nor an object is a typed refusal, and the mo
   assert.ok(questions().length > 0);
 });
 
-test("bundles and receipts that are none are outcomes", () => {
+test("invalid bundles and receipts lead to refusals", () => {
   const policy = JSON.stringify({ format: "clearseal-trust-policy/1" });
   for (const json of ["", "{}", '{"format":"clearseal-audit-bundle/1"}']) {
     const { attestation, receipt } = verifyBundle(json, policy);

@@ -50,7 +50,7 @@ def connect(
             own. Its operator can read everything that is sent.
         timeout: Timeout for one exchange with a host, in seconds.
         candidates: Number of verified enclaves to which each request is sealed, behind one address or several: 1 to 8. The first
-            one with capacity answers, and the loss of one needs no new attestation. A host can have each of them compute the request.
+            one with capacity answers, and the loss of one needs no new attestation. A host can have each compute the request.
         follow_policy: Check the policy's file every two seconds, and apply a new policy as `Session.reload_policy` does. `policy`
             has to be a path.
 
@@ -110,9 +110,9 @@ class Session:
     def reload_policy(self, policy: Policy | None = None) -> None:
         """Replaces the trust policy; without an argument, reads the file that was passed to `connect` again.
 
-        After this returns, nothing more is sent under a proof that the policy does not accept. Requests in flight to such an enclave
-        are aborted. They and later ones are sent to another enclave if one new check finds an accepted one, and otherwise raise
-        `Withdrawn` (`POLICY_WITHDRAWN`).
+        After this returns, nothing more is sent under a proof that the policy does not accept. Requests in flight to such an
+        enclave are aborted. They and later ones are sent to another enclave if one new check finds an accepted one, and otherwise
+        raise `Withdrawn` (`POLICY_WITHDRAWN`).
 
         Raises:
             ClearsealError: The policy is not valid. The previous one stays in force.

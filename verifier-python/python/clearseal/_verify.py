@@ -78,7 +78,7 @@ def verify_vector(
 
     Args:
         row: JSON or parsed JSON with `embedding`, and `text` or the token ids (`tokens`).
-        proof: The line of evidence and the line of the vector's proof, as written by `Answer.proofs` and `clearseal embed --proofs`.
+        proof: The line of evidence and the line of the vector's proof, from `Answer.proofs` or `clearseal embed --proofs`.
         policy: Path, JSON or parsed JSON of a trust policy.
         allow_simulated: Accept a receipt of a simulated enclave.
 

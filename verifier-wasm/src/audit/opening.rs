@@ -1,4 +1,4 @@
-//! Whether a receipt commits to a request and a response that somebody has.
+//! Checks whether a receipt commits to a given request and response.
 
 use attestation::{RowState, UnixMillis};
 use base16ct::lower::encode_string as hex;
@@ -10,7 +10,7 @@ use protocol::terms::{DATE_WINDOW_SECONDS, SALT_LEN, Terms};
 use super::Subject;
 use super::report::OpenedContent;
 
-/// Request and response, only where the receipt was found to commit to both.
+/// Request and response, if the receipt commits to both.
 pub(super) fn open(subject: &Subject, report: &ReceiptReport) -> Option<OpenedContent> {
     let Subject::Bundle {
         content: Some(content),
@@ -43,8 +43,7 @@ pub(super) fn salt_of(hex: &str) -> Option<[u8; SALT_LEN]> {
     bytes.try_into().ok()
 }
 
-/// Writes the request anew as the client wrote it. Only the second in which it did so is unknown, and the receipt was
-/// issued close to that.
+/// Rebuilds the client's request. Only the second of its date is unknown, so every second near the receipt's time is tried.
 pub(super) fn made_at(
     claims: &ClaimsView,
     salt: &[u8; SALT_LEN],

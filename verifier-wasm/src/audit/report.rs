@@ -1,103 +1,103 @@
-//! What an audit says of what it was given.
+//! Results of an audit.
 
 use attestation::{AttestationReport, Verdict};
 use protocol::receipt::{ClaimsView, ReceiptReport};
 use serde::Serialize;
 use tsify::Tsify;
 
-/// Where the key that judged a receipt came from.
+/// Source of the key that verified a receipt.
 #[derive(Clone, Copy, Serialize, Tsify)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditBasis {
-    /// Out of the evidence in its own bundle.
+    /// The evidence in the same bundle.
     Bundle,
-    /// Out of evidence in another bundle, which holds the document that the receipt names.
+    /// The evidence in another bundle with the document that the receipt names.
     OtherBundle,
-    /// Named by whoever asks: shows who signed, not that an enclave did.
+    /// The user: shows which key signed, not that an enclave holds it.
     NamedKey,
-    /// Nowhere: only its form could be judged.
+    /// There is none: only the format was checked.
     None,
 }
 
-/// What was added to an audit.
+/// Result of adding input to an audit.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditIntake {
-    /// Items to judge in all, those that cannot be read included.
+    /// Total number of items, including unreadable ones.
     pub total: u32,
-    /// The last policy that was among what was added.
+    /// The last policy in the input.
     pub policy: Option<AuditPolicy>,
-    /// The receipt key that was among it, hex, which now applies to receipts without evidence.
+    /// The receipt key in the input, hex, which now applies to receipts without evidence.
     pub key: Option<String>,
-    /// How the first item was written down.
+    /// Encoding of the first item.
     pub encoding: Option<String>,
 }
 
-/// A policy that came with the evidence. The best verdict that it leads to is *simulated*.
+/// A policy from the input. Leads to *simulated* at best.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditPolicy {
     /// Its name.
     pub name: String,
-    /// Whether it judges. Where a policy was chosen by hand or is built in, it does not.
+    /// Whether it is used: not if a policy was chosen by hand or is built in.
     pub applies: bool,
 }
 
-/// One item in a line, for lists.
+/// Summary of one item, for lists.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditSummary {
-    /// Place among the items, from 0.
+    /// Index of the item, from 0.
     pub index: u32,
-    /// Line on which it began, from 1.
+    /// Line at which it begins, from 1.
     pub line: u32,
-    /// The receipt's verdict; refused where it could not be read.
+    /// The receipt's verdict; refused if it could not be read.
     pub verdict: Verdict,
-    /// The attestation's verdict, where there is one.
+    /// The attestation's verdict, if there is one.
     pub attested: Option<Verdict>,
-    /// Where the key came from.
+    /// Source of the key.
     pub basis: AuditBasis,
-    /// Required checks that neither passed nor were left out in the last layer.
+    /// Number of required checks that did not pass and were not skipped in the last stage.
     pub unsettled: u32,
     /// Stable code of the refusal.
     pub code: Option<String>,
-    /// SHA-256 of the receipt, hex; tells copies from repeats.
+    /// SHA-256 of the receipt, hex, to find copies.
     pub sha256: Option<String>,
-    /// The enclave that signed and the beginning of its key, or the key that was named. Absent where no signature passed.
+    /// The enclave that signed and the beginning of its key, or the given key. Absent without a valid signature.
     pub signer: Option<String>,
-    /// Number of the receipt among those of its key, from 1. Absent where no signature passed.
+    /// Sequence number of the receipt under its key, from 1. Absent without a valid signature.
     #[tsify(type = "number | null")]
     pub sequence: Option<u64>,
-    /// When it was issued, Unix seconds. Absent where no signature passed.
+    /// Issue time, Unix seconds. Absent without a valid signature.
     #[tsify(type = "number | null")]
     pub issued_at: Option<u64>,
-    /// Name of the model. Absent where no signature passed.
+    /// Name of the model. Absent without a valid signature.
     pub model_id: Option<String>,
 }
 
-/// Full judgement of one item.
+/// Full appraisal of one item.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditAppraisal {
-    /// The item in short.
+    /// Summary of the item.
     pub summary: AuditSummary,
-    /// How it was written down.
+    /// Encoding of the item.
     pub encoding: String,
-    /// The evidence, where there is any.
+    /// The attestation, if there is evidence.
     pub attestation: Option<AttestationReport>,
     /// The receipt.
     pub receipt: ReceiptReport,
-    /// What a receipt says for which there is no key: nobody has checked its signature. Absent where there was one.
+    /// Unverified claims of a receipt without a key. Absent if there was a key.
     pub claimed: Option<ClaimsView>,
-    /// The client's salt, hex, where the bundle holds it alone: good for comparing a text.
+    /// The client's salt, hex, if the bundle has it without content: for comparison with a text.
     pub salt: Option<String>,
-    /// Request and response, where the bundle holds them and the receipt commits to them.
+    /// Request and response, if the bundle contains them and the receipt commits to them.
     pub opened: Option<OpenedContent>,
     /// `receipt.document.manifest` or the receipt alone, base64url, without any content: for a link.
     pub link: Option<String>,
 }
 
-/// What the commitments of a receipt turned out to be about.
+/// Request and response that the receipt commits to.
 #[derive(Serialize, Tsify)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenedContent {
@@ -105,13 +105,13 @@ pub struct OpenedContent {
     pub method: String,
     /// Its path.
     pub path: String,
-    /// When the client made it, Unix milliseconds.
+    /// Date of the request, Unix milliseconds.
     #[tsify(type = "number")]
     pub date_ms: u64,
-    /// Its content, where that is text.
+    /// Content of the request, if that is text.
     pub request: Option<String>,
     /// The client's salt, hex.
     pub salt: String,
-    /// Content of the response, where that is text.
+    /// Content of the response, if that is text.
     pub response: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! One item of an audit in a line, and as a link.
+//! Summary of one item of an audit, and its link.
 
 use attestation::RowState;
 use base16ct::lower::encode_string as hex;
@@ -6,10 +6,10 @@ use base64ct::{Base64UrlUnpadded, Encoding};
 use protocol::commitment::request_hash;
 
 use super::report::AuditSummary;
-use super::{Entry, Judged, Subject};
+use super::{Entry, Reports, Subject};
 
-pub(super) fn summarise(index: u32, entry: &Entry, judged: &Judged) -> AuditSummary {
-    let Judged {
+pub(super) fn summarise(index: u32, entry: &Entry, judged: &Reports) -> AuditSummary {
+    let Reports {
         attestation,
         receipt,
         basis,
@@ -31,7 +31,7 @@ pub(super) fn summarise(index: u32, entry: &Entry, judged: &Judged) -> AuditSumm
         .as_ref()
         .and_then(|report| report.document.as_ref());
     let signer = match (document, basis) {
-        // Numbers are counted by key, and an enclave has a new one after each rotation.
+        // Sequence numbers are per key, and an enclave has a new key after each rotation.
         (Some(document), _) => match attestation.as_ref().and_then(|it| it.manifest.as_ref()) {
             Some(manifest) => {
                 let key: String = manifest.receipt_key.chars().take(16).collect();

@@ -1,11 +1,11 @@
-//! How a channel's events end up in JavaScript, and why one is over.
+//! Events and failures of a channel, as JavaScript sees them.
 
 use protocol::channel::ChannelError;
 use protocol::exchange::ExchangeError;
 use serde::Serialize;
 use tsify::Tsify;
 
-/// What came of a channel's bytes.
+/// An event of a channel.
 #[derive(Serialize, Tsify)]
 #[serde(
     tag = "status",
@@ -13,28 +13,28 @@ use tsify::Tsify;
     rename_all_fields = "camelCase"
 )]
 pub enum ChannelOutcome {
-    /// The session exists. The event's bytes have to be sent first.
+    /// The session is open. Send the event's bytes first.
     Opened,
     /// The next request in order was answered; the event holds the answer.
     Answered,
-    /// The enclave closed the session, and has answered all that it will.
+    /// The enclave closed the session and sends no more answers.
     Closed,
-    /// The channel is over.
+    /// The channel has failed.
     Failed {
         /// Stable code.
         code: String,
-        /// What happened, in one sentence.
+        /// Description, one sentence.
         message: String,
-        /// What to do next, in one sentence.
+        /// Next step, one sentence.
         remedy: String,
-        /// An unreliable network explains it, so that another connection may help.
+        /// A network failure may be the cause: another connection may help.
         transient: bool,
-        /// The enclave has other keys than the ones that were verified: verify it again first.
+        /// The enclave has different keys from those that were verified: verify it again first.
         stale: bool,
     },
 }
 
-/// Why a channel came to its end.
+/// Reason for the end of a channel.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Failure {
     pub(super) code: String,
@@ -55,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// As the native client names it.
+    /// Same code and text as in the native client.
     pub(super) fn stale() -> Self {
         Self {
             stale: true,
@@ -90,7 +90,7 @@ impl From<ChannelError> for Failure {
     fn from(error: ChannelError) -> Self {
         Self {
             transient: error.is_transient(),
-            // Another proof is what a session needs whose own is over.
+            // An expired session needs a new proof.
             stale: error == ChannelError::Expired,
             ..Self::new(error.code(), &error.to_string(), error.remedy())
         }

@@ -1,4 +1,4 @@
-//! The handle against a server of the protocol's own: cut anywhere, changed anywhere, out of turn.
+//! Tests the client handle against the protocol's server: bytes split anywhere, changed anywhere, and out of order.
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ use protocol::receipt::ReceiptSigner;
 
 use super::*;
 
-/// An enclave, and what a page knows of it.
+/// A trusted enclave, and the key that signs for it.
 struct Fixture {
     signer: ReceiptSigner,
     enclave: TrustedEnclave,
@@ -33,7 +33,7 @@ impl Fixture {
         }
     }
 
-    /// A channel, and what its server says first.
+    /// A new channel, and its server's first message.
     fn meet(&self) -> (Channel, Vec<u8>, AwaitingKey) {
         let channel = self.enclave.open_channel();
         let hello = channel.hello();
@@ -69,7 +69,7 @@ fn accept(awaiting: AwaitingKey, key: &[u8]) -> Session {
 fn opened(channel: &mut Channel, hello: &[u8]) -> Vec<u8> {
     channel.feed(hello.to_vec());
     match channel.advance(NOW, START).unwrap() {
-        Some(Happened::Opened(key)) => key,
+        Some(Event::Opened(key)) => key,
         _ => panic!("the channel did not open"),
     }
 }
@@ -112,11 +112,11 @@ fn outcome(channel: &mut Channel, pieces: &[&[u8]]) -> (usize, bool, Option<Fail
         loop {
             match channel.advance(NOW, START) {
                 Ok(None) => break,
-                Ok(Some(Happened::Answered(answered))) => {
+                Ok(Some(Event::Answered(answered))) => {
                     assert_eq!(answered.body(), b"no");
                     answers += 1;
                 }
-                Ok(Some(Happened::Closed)) => closed = true,
+                Ok(Some(Event::Closed)) => closed = true,
                 Ok(Some(_)) => panic!("opened twice"),
                 Err(failure) => {
                     channel.fail(failure.clone());
@@ -174,9 +174,9 @@ fn no_byte_of_what_a_server_sends_can_be_changed() {
         wire[at] ^= 1;
         let (answers, closed, failure) = outcome(&mut channel, &[&wire]);
         assert!(answers < 3 && !closed, "byte {at}");
-        // A length that grew is waited for, and the end of the connection is then no close.
+        // A larger length makes the client wait, and the end of the connection is then not a close.
         let failure = failure.or_else(|| match channel.connection_ended()?.state {
-            Happened::Failed(failure) => Some(failure),
+            Event::Failed(failure) => Some(failure),
             _ => None,
         });
         let failure = failure.unwrap_or_else(|| panic!("byte {at} was changed unseen"));
@@ -204,7 +204,7 @@ fn a_hello_that_was_changed_opens_nothing() {
         let (mut channel, mut hello, _) = fixture.meet();
         hello[at] ^= 1;
         channel.feed(hello);
-        // A length that grew is waited for.
+        // A larger length makes the client wait.
         if let Ok(state) = channel.advance(NOW, START) {
             assert!(state.is_none() && at < 4, "byte {at}");
         }
@@ -276,8 +276,7 @@ fn a_close_ends_a_session_and_a_cut_does_not() {
     assert!(!closed && failure.transient && failure.code == "CHANNEL_CLOSED");
 
     let (mut channel, _) = fixture.open(0);
-    let Some(Happened::Failed(failure)) = channel.connection_ended().map(|event| event.state)
-    else {
+    let Some(Event::Failed(failure)) = channel.connection_ended().map(|event| event.state) else {
         panic!("a cut passed for a close");
     };
     assert!(failure.transient && failure.code == "CHANNEL_CUT_OFF");
