@@ -27,6 +27,7 @@ use enclave_server::nsm::{Nsm, SimulatedNsm};
 use enclave_server::{Clock, Moment};
 use engine::{Embedder, EncodeError, Encoder, Pool, PoolLimits, Tokenizer};
 use getrandom::SysRng;
+use merkle::json::{Leaves, Logs, from_json, hex};
 use protocol::exchange::{self, Answer, ExchangeError};
 use protocol::inner::InnerRequest;
 use rand_core::{Rng, UnwrapErr};
@@ -234,6 +235,21 @@ impl Rig {
             response.status(),
             to_bytes(response.into_body(), 8 << 20).await.unwrap(),
         )
+    }
+
+    /// Names of the logs, newest first.
+    pub async fn logs(&self) -> Vec<[u8; 32]> {
+        let (status, body) = self.get("/v1/log").await;
+        assert_eq!(status, StatusCode::OK);
+        from_json::<Logs>(&body).unwrap().logs
+    }
+
+    /// Leaves of a log, as a host reads them that has stored `from` of them.
+    pub async fn leaves(&self, log: &[u8; 32], from: u64) -> Leaves {
+        let path = format!("/v1/log/leaves?log={}&from={from}", hex(log));
+        let (status, body) = self.get(&path).await;
+        assert_eq!(status, StatusCode::OK, "{body:?}");
+        from_json(&body).unwrap()
     }
 
     /// The text of `GET /metrics`.

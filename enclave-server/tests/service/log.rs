@@ -5,19 +5,13 @@ use std::collections::HashSet;
 use crate::common::{Attested, MODEL, Rig, SECRET, code, embeddings};
 use axum::http::StatusCode;
 use merkle::head::TreeHead;
-use merkle::json::{Leaves, Logs, from_json, hex};
+use merkle::json::{Leaves, from_json, hex};
 use merkle::tree::{Frontier, keys_hash, receipt_hash};
 use protocol::inner::InnerRequest;
 use serde_json::json;
 
 fn hello() -> InnerRequest {
     embeddings(&json!({"model": MODEL, "input": format!("hello {SECRET}")}))
-}
-
-async fn logs(rig: &Rig) -> Vec<[u8; 32]> {
-    let (status, body) = rig.get("/v1/log").await;
-    assert_eq!(status, StatusCode::OK);
-    from_json::<Logs>(&body).unwrap().logs
 }
 
 async fn leaves(rig: &Rig, log: &[u8; 32], from: u64) -> (Leaves, TreeHead) {
@@ -58,7 +52,7 @@ async fn receipt(rig: &Rig, attested: &Attested) -> (u64, Vec<u8>) {
 async fn every_receipt_is_a_leaf_at_its_own_number() {
     let rig = Rig::new();
     let attested = rig.attest().await;
-    let log = logs(&rig).await[0];
+    let log = rig.logs().await[0];
     assert_eq!(log, *attested.verified.receipt_key().bytes());
     let (begun, head) = leaves(&rig, &log, 0).await;
     let manifest = begun.head.manifest;
@@ -109,7 +103,7 @@ async fn each_key_has_a_log_that_can_be_fetched_until_its_manifest_ends() {
     rig.service.rotate().unwrap();
     let new = rig.attest().await;
     let names = [&new, &old].map(|attested| *attested.verified.receipt_key().bytes());
-    assert_eq!(logs(&rig).await, names);
+    assert_eq!(rig.logs().await, names);
     // Both grow in the overlap, with separate numbers.
     assert_eq!(receipt(&rig, &new).await.0, 1);
     assert_eq!(receipt(&rig, &old).await.0, 2);
@@ -119,7 +113,7 @@ async fn each_key_has_a_log_that_can_be_fetched_until_its_manifest_ends() {
     assert_eq!(leaves(&rig, &names[1], 0).await.1.size, 3);
     rig.advance(1);
     rig.service.remove_expired();
-    assert_eq!(logs(&rig).await, names[..1]);
+    assert_eq!(rig.logs().await, names[..1]);
     let path = format!("/v1/log/leaves?log={}&from=0", hex(&names[1]));
     let (status, problem) = rig.get(&path).await;
     assert_eq!(
@@ -131,7 +125,7 @@ async fn each_key_has_a_log_that_can_be_fetched_until_its_manifest_ends() {
 #[tokio::test]
 async fn a_heads_document_binds_the_key_and_is_renewed_within_its_certificates_life() {
     let rig = Rig::new();
-    let log = logs(&rig).await[0];
+    let log = rig.logs().await[0];
     let (first, _) = leaves(&rig, &log, 0).await;
     let (again, _) = leaves(&rig, &log, 0).await;
     assert_eq!(first.head.document, again.head.document);
@@ -153,7 +147,7 @@ async fn a_heads_document_binds_the_key_and_is_renewed_within_its_certificates_l
 #[tokio::test]
 async fn a_malformed_query_is_refused() {
     let rig = Rig::new();
-    let log = hex(&logs(&rig).await[0]);
+    let log = hex(&rig.logs().await[0]);
     let upper = log.to_uppercase();
     for (query, status, wanted) in [
         (String::new(), 400, "LOG_QUERY_INVALID"),

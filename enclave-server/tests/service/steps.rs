@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use enclave_server::api::{AnswerSteps, Limits};
-use merkle::json::{Leaves, Logs, from_json, hex};
 use protocol::channel::frame::Kind;
 use serde_json::json;
 
@@ -45,10 +44,7 @@ fn pass(rig: &Rig, end: Duration) {
 
 /// Number of leaves of the service's log, which its host can read at any time.
 async fn leaves(rig: &Rig) -> usize {
-    let logs: Logs = from_json(&rig.get("/v1/log").await.1).unwrap();
-    let path = format!("/v1/log/leaves?log={}&from=0", hex(&logs.logs[0]));
-    let leaves: Leaves = from_json(&rig.get(&path).await.1).unwrap();
-    leaves.leaves.len()
+    rig.leaves(&rig.logs().await[0], 0).await.leaves.len()
 }
 
 #[tokio::test]

@@ -12,7 +12,6 @@ use enclave_server::keys::{KeyError, Periods};
 use enclave_server::maintenance::Maintenance;
 use enclave_server::nsm::{AttestRequest, Nsm, NsmError, Pcr};
 use getrandom::SysRng;
-use merkle::json::{Leaves, Logs, from_json, hex};
 use protocol::bundle::AuditBundle;
 use protocol::exchange;
 use rand_core::UnwrapErr;
@@ -41,12 +40,8 @@ impl Auditor {
 
     /// Verifies the head of every log that the service lists.
     async fn audit_heads(&mut self, rig: &Rig) {
-        let (_, body) = rig.get("/v1/log").await;
-        for log in from_json::<Logs>(&body).unwrap().logs {
-            let path = format!("/v1/log/leaves?log={}&from=0", hex(&log));
-            let (status, body) = rig.get(&path).await;
-            assert_eq!(status, StatusCode::OK, "{body:?}");
-            let leaves: Leaves = from_json(&body).unwrap();
+        for log in rig.logs().await {
+            let leaves = rig.leaves(&log, 0).await;
             let (report, key) = protocol::log::attest(&leaves.head, &[], &self.policy, None);
             assert_eq!(report.verdict, Verdict::Simulated, "{:?}", report.code);
             assert_eq!(key.unwrap().key().bytes(), &log);
@@ -286,8 +281,7 @@ async fn the_last_receipts_can_be_fetched_even_with_frequent_rotations() {
         // A host that asks every half minute finds it twice.
         for _ in 0..2 {
             run_for(&rig, &mut maintenance, 29).await;
-            let (_, body) = rig.get("/v1/log").await;
-            let logs = from_json::<Logs>(&body).unwrap().logs;
+            let logs = rig.logs().await;
             assert!(logs.contains(&log) && logs.len() <= 16, "{every}");
             auditor.audit_heads(&rig).await;
         }
@@ -342,13 +336,7 @@ async fn setting_the_wall_clock_admits_no_replay_and_uses_no_memory() {
 
 /// Number of receipts of the newest key; its first leaf is the key itself.
 async fn receipts(rig: &Rig) -> u64 {
-    let (_, body) = rig.get("/v1/log").await;
-    let log = from_json::<Logs>(&body).unwrap().logs[0];
-    let (status, body) = rig
-        .get(&format!("/v1/log/leaves?log={}&from=0", hex(&log)))
-        .await;
-    assert_eq!(status, StatusCode::OK);
-    from_json::<Leaves>(&body).unwrap().leaves.len() as u64 - 1
+    rig.leaves(&rig.logs().await[0], 0).await.leaves.len() as u64 - 1
 }
 
 #[tokio::test]
