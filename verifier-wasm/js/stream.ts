@@ -327,7 +327,7 @@ class Stream {
 }
 
 /**
- * What came of a batch. "divide": the enclave refuses one of its texts and does not name it. Each half is then asked for by itself, so
+ * Result of a batch. "divide": the enclave refuses one of its texts without naming it. Each half is then requested separately, so
  * that in the end only that text is without a vector, and the enclave's reason is about it.
  */
 function outcomeOf(

@@ -19,7 +19,7 @@ async function opened(routes, { verdicts, options = {} } = {}) {
   return { session: connection.session, network, seen };
 }
 
-test("after another policy was set the enclave is checked by it before anything is sent", async () => {
+test("after a policy change the enclave is verified again before anything is sent", async () => {
   const { session, network, seen } = await opened({ "/v1/gateway": answer() });
   assert.equal((await session.exchange(MESSAGE)).status, "answered");
   session.setPolicy("second");
@@ -34,13 +34,13 @@ test("after another policy was set the enclave is checked by it before anything 
     seen.sealed.map((request) => request.number),
     [1, 2],
   );
-  // The same policy again changes nothing.
+  // Setting the same policy again changes nothing.
   session.setPolicy("second");
   assert.equal((await session.exchange(MESSAGE)).status, "answered");
   assert.equal(seen.judged.length, 2);
 });
 
-test("a withdrawn release gets nothing, and the code says so", async () => {
+test("a withdrawn release gets nothing, and the code is POLICY_WITHDRAWN", async () => {
   const { session, network, seen } = await opened(
     { "/v1/gateway": answer() },
     { verdicts: ["trusted", "PCR_MISMATCH"] },
@@ -62,7 +62,7 @@ test("a withdrawn release gets nothing, and the code says so", async () => {
   assert.throws(() => session.setPolicy("third"), { code: "SESSION_CLOSED" });
 });
 
-test("a refusal without another policy keeps its own code", async () => {
+test("a refusal without a policy change keeps its code", async () => {
   let now = 0;
   const { verifier } = fakeVerifier({ verdicts: ["trusted", "PCR_MISMATCH"], lives: [10] });
   const network = fakeFetch({ "/v1/attestation": evidence });
@@ -72,7 +72,7 @@ test("a refusal without another policy keeps its own code", async () => {
   assert.equal((await session.exchange(MESSAGE)).code, "PCR_MISMATCH");
 });
 
-test("a request on its way is cut, and sent again where the enclave is accepted", async () => {
+test("a request in flight is aborted, and sent again if the enclave is accepted", async () => {
   for (const [verdict, expected] of [
     ["trusted", "answered"],
     ["PCR_MISMATCH", "refused"],
@@ -90,7 +90,7 @@ test("a request on its way is cut, and sent again where the enclave is accepted"
   }
 });
 
-test("a check that was under way when the policy was changed does not count", async () => {
+test("a check that was running when the policy was changed is repeated", async () => {
   const slow = async () => {
     await new Promise((resolve) => setTimeout(resolve, 10));
     return evidence();
@@ -112,7 +112,7 @@ test("a check that was under way when the policy was changed does not count", as
   assert.equal(seen.sealed.length, 0);
 });
 
-test("what is not a policy is refused, and the one before it stays in force", async () => {
+test("an invalid policy is refused, and the previous one stays in force", async () => {
   const { session, network } = await opened({ "/v1/gateway": answer() });
   assert.throws(
     () => session.setPolicy("unusable"),
@@ -127,7 +127,7 @@ test("what is not a policy is refused, and the one before it stays in force", as
   assert.equal(network.to("/v1/attestation").length, 1);
 });
 
-test("a source is asked again once its answer is old, and its failure changes nothing", async () => {
+test("a source is asked again when its answer is old, and its failure changes nothing", async () => {
   let now = 0;
   let asked = 0;
   let given = "first";
@@ -166,7 +166,7 @@ test("a source is asked again once its answer is old, and its failure changes no
   );
 });
 
-test("without a first policy from its source there is no session", async () => {
+test("there is no session without a first policy from the source", async () => {
   const network = fakeFetch({ "/v1/attestation": evidence });
   const policy = () => {
     throw new Error("no such file");
@@ -177,7 +177,7 @@ test("without a first policy from its source there is no session", async () => {
   assert.equal(network.calls.length, 0);
 });
 
-test("a channel is closed before its next batch, and the rest goes where it is accepted", async () => {
+test("a channel is closed before its next batch, and the rest is sent to an accepted enclave", async () => {
   for (const verdict of ["trusted", "PCR_MISMATCH"]) {
     let session;
     const { FakeSocket, seen } = fakeSockets((connection) => (input) => {

@@ -1,9 +1,9 @@
-/** A channel without cryptography and a socket without a network, so that only the stream's own decisions are under test. */
+/** A channel without cryptography and a socket without a network, to test only the stream's decisions. */
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** As the module's channel, in words: what a host sends is the name of what happened. */
+/** Stands for the module's channel: each message of the host is the name of an event. */
 export function fakeChannel(seen) {
   const words = [];
   let ended = false;
@@ -131,5 +131,5 @@ export function fakeSockets(script) {
   return { FakeSocket, seen };
 }
 
-/** Answers a request as an enclave does. The texts of these tests are their own places. */
+/** Answers a request like an enclave. Each text of these tests is its own index. */
 export const embedded = (input) => `answer 200 ${input[0]} ${input.length}`;

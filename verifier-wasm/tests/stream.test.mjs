@@ -20,7 +20,7 @@ async function connected(script, { verdicts = ["trusted"], options = {} } = {}) 
   return { session: connection.session, sockets, seen, network };
 }
 
-/** Fails where `promise` takes longer than anything here may. */
+/** Fails if `promise` takes longer than a test may. */
 async function soon(promise) {
   let timer;
   const late = new Promise((_, reject) => {
@@ -33,7 +33,7 @@ async function soon(promise) {
   }
 }
 
-/** Yields these, and then neither more nor an end, until it is let go. */
+/** Yields these, and then stays pending until it is closed. */
 function silentAfter(...texts) {
   let fail;
   const silence = new Promise((_, reject) => {
@@ -46,7 +46,7 @@ function silentAfter(...texts) {
   return { source: source(), fail };
 }
 
-/** Every text has exactly one vector, and they are in order. `from`: place of the first. */
+/** Checks that every text has exactly one vector, in order. `from`: index of the first. */
 async function collect(streamed, most = Number.POSITIVE_INFINITY, from = 0) {
   const values = [];
   const batches = [];
@@ -61,7 +61,7 @@ async function collect(streamed, most = Number.POSITIVE_INFINITY, from = 0) {
   return { values, batches };
 }
 
-/** What came of every text, in order: its value, or the code of its refusal. Each text is in exactly one batch. */
+/** Result of every text, in order: its value, or the code of its refusal. Each text is in exactly one batch. */
 async function outcomes(streamed) {
   const all = [];
   for await (const { status, first, count, values, code } of streamed) {
@@ -81,7 +81,7 @@ async function refused(streamed) {
   assert.fail("the stream came to an end");
 }
 
-test("every text comes back once and in order, and each batch has its receipt", async () => {
+test("every text is answered once and in order, and each batch has its receipt", async () => {
   const { session, sockets } = await connected(() => embedded);
   const progress = [];
   const { values, batches } = await collect(
@@ -95,7 +95,7 @@ test("every text comes back once and in order, and each batch has its receipt", 
   assert.ok(sockets.most <= 4, `${sockets.most} were under way`);
 });
 
-test("texts are read as they are needed, from a source without an end too", async () => {
+test("texts are read as needed, also from an endless source", async () => {
   let read = 0;
   async function* source() {
     for (;;) yield String(read++);
@@ -103,7 +103,7 @@ test("texts are read as they are needed, from a source without an end too", asyn
   const { session } = await connected(() => embedded);
   const { values } = await collect(session.stream(source(), { batchItems: 8, window: 2 }), 3);
   assert.equal(values.length, 24);
-  // What was taken, what is ready, what is under way, and one batch read ahead.
+  // Batches that were taken, are ready or in flight, and one that was read ahead.
   assert.ok(read <= 8 * (3 + 2 + 2 + 1) + 1, `${read} were read`);
 });
 
@@ -116,17 +116,17 @@ test("a reader that takes nothing stops the sending", async () => {
   await streamed.return();
 });
 
-test("a reader that takes its time costs no more than a connection", async () => {
+test("a slow reader costs at most one more connection", async () => {
   const { session } = await connected(() => embedded);
   const streamed = session.stream(places(60), { batchItems: 5, window: 2, patienceMs: 20, attempts: 1 });
   const values = [...(await streamed.next()).value.values];
-  // Longer than many times the patience and the attempts together.
+  // Many times longer than the timeout times the attempts.
   await new Promise((resolve) => setTimeout(resolve, 300));
   values.push(...(await collect(streamed, Number.POSITIVE_INFINITY, 5)).values);
   assert.deepEqual(values, places(60).map(Number));
 });
 
-test("a full socket is waited for", async () => {
+test("sending waits for a full socket", async () => {
   const { session, sockets } = await connected((_, socket) => {
     socket.bufferedAmount = 2 ** 20;
     return embedded;
@@ -139,7 +139,7 @@ test("a full socket is waited for", async () => {
 });
 
 for (const every of [1, 2, 3, 5]) {
-  test(`a connection that is cut after every ${every} requests loses and doubles nothing`, async () => {
+  test(`a connection that is cut after every ${every} requests loses and duplicates nothing`, async () => {
     const { session, sockets } = await connected(() => {
       let requests = 0;
       return (input) => {
@@ -153,7 +153,7 @@ for (const every of [1, 2, 3, 5]) {
   });
 }
 
-test("a bad network is tried so often, and then told", async () => {
+test("a network failure is reported after the permitted attempts", async () => {
   const { session, sockets } = await connected(() => null);
   const error = await refused(session.stream(["0"], { attempts: 3 }));
   assert.ok(error instanceof StreamError);
@@ -163,7 +163,7 @@ test("a bad network is tried so often, and then told", async () => {
 });
 
 for (const code of ["CHANNEL_FORGED", "CHANNEL_SEQUENCE", "ENDORSEMENT_SIGNATURE"]) {
-  test(`${code} ends the stream at once: it is never tried again`, async () => {
+  test(`${code} ends the stream at once, without a retry`, async () => {
     const { session, sockets } = await connected(
       () => (_, number) => (number === 2 ? code : "answer 200 0 1"),
     );
@@ -175,7 +175,7 @@ for (const code of ["CHANNEL_FORGED", "CHANNEL_SEQUENCE", "ENDORSEMENT_SIGNATURE
   });
 }
 
-test("an enclave with other keys is verified again, and gets what was not answered", async () => {
+test("an enclave with new keys is verified again, and gets the unanswered requests", async () => {
   const { session, sockets, seen } = await connected(
     (connection) => (input) => (connection === 1 ? "CHANNEL_STALE stale" : embedded(input)),
   );
@@ -185,7 +185,7 @@ test("an enclave with other keys is verified again, and gets what was not answer
   assert.match(sockets.urls[1], /enclave=hint-2$/);
 });
 
-test("an enclave that is refused when it is judged again gets nothing more", async () => {
+test("an enclave that is refused when it is verified again gets nothing more", async () => {
   const { session, sockets } = await connected(() => () => "CHANNEL_STALE stale", {
     verdicts: ["trusted", "PCR_MISMATCH"],
   });
@@ -205,7 +205,7 @@ test("a busy enclave is asked again over another connection", async () => {
   assert.deepEqual(values, places(20).map(Number));
 });
 
-test("what the enclave finds wrong is told, and the stream goes on", async () => {
+test("a request that the enclave rejects is reported, and the stream continues", async () => {
   const { session } = await connected(
     () => (input, number) => (number === 2 ? `answer 400 ${input[0]} 0` : embedded(input)),
   );
@@ -223,13 +223,13 @@ test("what the enclave finds wrong is told, and the stream goes on", async () =>
   assert.equal(batches[1].httpStatus, 400);
 });
 
-/** As an enclave: refuses a whole request for one empty or bad text in it. The other texts are their own places. */
+/** Like an enclave, refuses a whole request for one empty or bad text in it. Every other text is its own index. */
 const strict = (input) => {
   if (input.includes("")) return "refuse INPUT_EMPTY";
   return input.includes("bad") ? "refuse TEXT_TOO_LONG" : embedded(input);
 };
 
-test("an empty text fails alone, and costs its neighbours no second request", async () => {
+test("an empty text fails alone, and its neighbours need no second request", async () => {
   const { session, sockets } = await connected(() => strict);
   const texts = places(300);
   const expected = places(300).map(Number);
@@ -258,7 +258,7 @@ for (const bad of [[0], [3], [299], [7, 8, 200], places(300).map(Number)]) {
   });
 }
 
-test("a refused text is found although connections are cut meanwhile, and nothing is lost or doubled", async () => {
+test("a refused text is found even if connections are cut, and nothing is lost or duplicated", async () => {
   const { session, sockets } = await connected(() => {
     let requests = 0;
     return (input) => {
@@ -276,7 +276,7 @@ test("a refused text is found although connections are cut meanwhile, and nothin
   assert.ok(sockets.urls.length > 1);
 });
 
-test("a text that no channel takes is not sent, and its neighbours are", async () => {
+test("a text that is too long for a channel is not sent, and its neighbours are", async () => {
   const { session, sockets } = await connected(() => (input) => embedded(input));
   const texts = ["0", "x".repeat(600 * 1024), "2", "3"];
   const batches = [];
@@ -303,7 +303,7 @@ test("an answer for fewer texts than were sent is refused", async () => {
   assert.equal((await refused(session.stream(places(4)))).code, "MALFORMED_ANSWER");
 });
 
-test("a server that closes between requests is connected to again", async () => {
+test("the stream reconnects to a server that closes between requests", async () => {
   const { session } = await connected((connection, socket) => (input) => {
     if (connection === 1) setTimeout(() => socket.say("close"), 5);
     return embedded(input);
@@ -317,13 +317,13 @@ test("a server that closes between requests is connected to again", async () => 
   assert.deepEqual(values, [0, 1]);
 });
 
-test("silence is not waited for without an end", async () => {
+test("a silent connection times out", async () => {
   const { session } = await connected(() => () => null);
   const error = await refused(session.stream(["0"], { patienceMs: 20, attempts: 1 }));
   assert.equal(error.code, "CHANNEL_SILENT");
 });
 
-test("bytes that open to nothing are no sign of life, and heartbeats are", async () => {
+test("heartbeats reset the timeout, and unauthenticated bytes do not", async () => {
   for (const [noise, code] of [
     [new ArrayBuffer(0), "CHANNEL_SILENT"],
     [new Uint8Array([10]).buffer, "CHANNEL_SILENT"],
@@ -345,7 +345,7 @@ test("bytes that open to nothing are no sign of life, and heartbeats are", async
   }
 });
 
-test("cancelling ends it, and lets go of everything", async () => {
+test("cancelling ends the stream and frees everything", async () => {
   const { session, sockets } = await connected(() => () => null);
   const controller = new AbortController();
   const streamed = session.stream(places(10), { signal: controller.signal });
@@ -365,13 +365,13 @@ test("cancelling does not wait for a source that has nothing to yield", async ()
   setTimeout(() => controller.abort(), 30);
   assert.equal((await soon(refused(streamed))).code, "ABORTED");
   assert.equal(sockets.urls.length, 0);
-  // Nobody listens to the source any more, and its failure is nobody's: not even an unhandled rejection.
+  // A later failure of the source must not become an unhandled rejection.
   fail(new RangeError("too late"));
   await new Promise((resolve) => setTimeout(resolve, 10));
 });
 
-test("cancelling does not wait for a fresh check", async () => {
-  // Of keys that are not the enclave's any more, and of a proof that ran out.
+test("cancelling does not wait for a new check", async () => {
+  // For replaced keys, and for an expired proof.
   for (const now of [500, 2_000]) {
     const { verifier } = fakeVerifier({ lives: [1_000] });
     const { FakeSocket } = fakeSockets(() => () => "CHANNEL_STALE stale");
@@ -402,7 +402,7 @@ test("a refusal does not wait for the source", async () => {
   assert.equal(error.code, "CHANNEL_FORGED");
 });
 
-test("a source that fails as it is let go keeps nobody from leaving", async () => {
+test("a source that fails when it is closed does not keep the reader from leaving", async () => {
   const { session } = await connected(() => embedded);
   let [place, released] = [0, false];
   const iterator = {
@@ -434,7 +434,7 @@ test("nothing to embed opens no connection", async () => {
   assert.equal(sockets.urls.length, 0);
 });
 
-test("long texts make small requests, however they are encoded", async () => {
+test("long texts lead to small requests, for every encoding", async () => {
   const { session, sockets } = await connected(() => (input) => `answer 200 0 ${input.length}`);
   const long = "\u0001ü".repeat(20_000);
   for await (const _ of session.stream(Array.from({ length: 12 }, () => long)));
@@ -444,14 +444,14 @@ test("long texts make small requests, however they are encoded", async () => {
   assert.equal(sockets.requests.flat().length, 12);
 });
 
-test("where there is no WebSocket, that is told", async () => {
+test("a missing WebSocket is reported", async () => {
   const { session } = await connected(() => embedded, { options: { webSocket: null } });
   const had = Object.getOwnPropertyDescriptor(globalThis, "WebSocket");
   assert.ok(session, "a session needs none");
   if (!had) assert.equal((await refused(session.stream(["0"]))).code, "NO_WEBSOCKET");
 });
 
-test("half of a surrogate pair becomes U+FFFD, and fails no other text", async () => {
+test("a lone surrogate becomes U+FFFD, and fails no other text", async () => {
   const { session, sockets } = await connected(() => (input) => `answer 200 0 ${input.length}`);
   const { values } = await collect(session.stream(["a\ud83d", "\ude00b", "\ud83d\ude00", "ä"]));
   assert.equal(values.length, 4);
