@@ -312,7 +312,7 @@ fn bundles_conform_to_their_schema() {
 fn a_bundle_is_found_in_the_log_of_its_enclave() {
     let mut enclave = Enclave::start(20);
     let (sealed, pending) = enclave.begin();
-    let answer = enclave.answer(&sealed, |_, _| ());
+    let answer = enclave.answer(&sealed, |claims, _| claims.sequence_number = 1);
     let answer = pending.finish(&answer, NOW).unwrap();
     let bundle = enclave.bundle(&answer, true);
     let keys = keys_hash(&enclave.manifest);
