@@ -1,15 +1,12 @@
 //! The program as a user runs it: exit status, JSON, and that a wrong question is not an answer.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
-use common::{AT, NONCE, NOW, Scene, run};
+use common::{AT, Fixture, NONCE, NOW, run};
 use serde_json::{Value, json};
 
 fn row(report: &Value, id: u64) -> &Value {
@@ -23,8 +20,8 @@ fn row(report: &Value, id: u64) -> &Value {
 
 #[test]
 fn inspect_says_whether_a_document_is_authentic() {
-    let scene = Scene::new("inspect");
-    let inspected = scene.run(&[
+    let fixture = Fixture::new("inspect");
+    let inspected = fixture.run(&[
         "inspect",
         "attestation",
         "document.cbor",
@@ -43,7 +40,7 @@ fn inspect_says_whether_a_document_is_authentic() {
     }
     assert_eq!(row(&report, 22)["state"], "skipped");
 
-    let under_aws = scene.run(&[
+    let under_aws = fixture.run(&[
         "inspect",
         "attestation",
         "document.cbor",
@@ -56,7 +53,7 @@ fn inspect_says_whether_a_document_is_authentic() {
         (1, &json!("refused"))
     );
 
-    let text = scene.run(&[
+    let text = fixture.run(&[
         "inspect",
         "attestation",
         "document.cbor",
@@ -77,7 +74,7 @@ fn inspect_says_whether_a_document_is_authentic() {
 
 #[test]
 fn verify_judges_image_age_and_nonce() {
-    let scene = Scene::new("verify");
+    let fixture = Fixture::new("verify");
     let nonce = hex(&NONCE);
     let base = [
         "verify",
@@ -88,7 +85,7 @@ fn verify_judges_image_age_and_nonce() {
         "--json",
         "--at",
     ];
-    let verify = |rest: &[&str]| scene.run(&[&base[..], rest].concat());
+    let verify = |rest: &[&str]| fixture.run(&[&base[..], rest].concat());
 
     let simulated = verify(&["document", "--nonce", &nonce]);
     assert_eq!(
@@ -114,9 +111,9 @@ fn verify_judges_image_age_and_nonce() {
         assert_eq!(refused.json()["code"], code, "{arguments:?}");
     }
 
-    let mut other = scene.policy();
+    let mut other = fixture.policy();
     other["releases"][0]["pcrs"]["1"] = json!("11".repeat(48));
-    scene.write("policy.json", other.to_string().as_bytes());
+    fixture.write("policy.json", other.to_string().as_bytes());
     let refused = verify(&["document"]);
     assert_eq!(
         (refused.status, &refused.json()["code"]),
@@ -128,15 +125,15 @@ fn verify_judges_image_age_and_nonce() {
 
 #[test]
 fn debug_mode_is_reported_and_never_verified() {
-    let mut scene = Scene::new("debug");
+    let mut fixture = Fixture::new("debug");
     for index in 0..3 {
-        scene.contents.pcrs.insert(index, [0; 48]);
+        fixture.contents.pcrs.insert(index, [0; 48]);
     }
-    scene.write(
+    fixture.write(
         "document.cbor",
-        &scene.issuer.forge(&scene.contents, NOW).build(),
+        &fixture.issuer.forge(&fixture.contents, NOW).build(),
     );
-    let inspected = scene.run(&[
+    let inspected = fixture.run(&[
         "inspect",
         "attestation",
         "document.cbor",
@@ -150,7 +147,7 @@ fn debug_mode_is_reported_and_never_verified() {
         (inspected.status, &inspected.json()["document"]["debug"]),
         (0, &json!(true))
     );
-    let verified = scene.run(&[
+    let verified = fixture.run(&[
         "verify",
         "attestation",
         "document.cbor",
@@ -169,12 +166,12 @@ fn debug_mode_is_reported_and_never_verified() {
 
 #[test]
 fn files_come_raw_in_hex_in_base64_and_on_standard_input() {
-    let scene = Scene::new("encodings");
-    let document = std::fs::read(scene.folder.join("document.cbor")).unwrap();
+    let fixture = Fixture::new("encodings");
+    let document = std::fs::read(fixture.folder.join("document.cbor")).unwrap();
     for text in [hex(&document), Base64::encode_string(&document) + "\n"] {
-        scene.write("text", text.as_bytes());
+        fixture.write("text", text.as_bytes());
         assert_eq!(
-            scene
+            fixture
                 .run(&[
                     "inspect",
                     "attestation",
@@ -197,13 +194,13 @@ fn files_come_raw_in_hex_in_base64_and_on_standard_input() {
         "--at",
         AT,
     ];
-    assert_eq!(run(&scene.folder, &arguments, &document).status, 0);
+    assert_eq!(run(&fixture.folder, &arguments, &document).status, 0);
 }
 
 #[test]
 fn a_policy_is_explained_in_plain_words() {
-    let scene = Scene::new("policy");
-    let mut policy = scene.policy();
+    let fixture = Fixture::new("policy");
+    let mut policy = fixture.policy();
     policy["not_after"] = json!("2027-01-20T00:00:00Z");
     policy["releases"][0]["not_after"] = json!("2027-01-16T00:00:00Z");
     let mut next = policy["releases"][0].clone();
@@ -212,10 +209,10 @@ fn a_policy_is_explained_in_plain_words() {
     next["not_after"] = Value::Null;
     next["pcrs"] = json!({ "0": "ab".repeat(48) });
     policy["releases"].as_array_mut().unwrap().push(next);
-    scene.write("roll-out.json", policy.to_string().as_bytes());
+    fixture.write("roll-out.json", policy.to_string().as_bytes());
 
     let check = |at: &str, more: &[&str]| {
-        scene.run(&[&["policy", "check", "roll-out.json", "--at", at][..], more].concat())
+        fixture.run(&[&["policy", "check", "roll-out.json", "--at", at][..], more].concat())
     };
     let before = check(AT, &[]);
     assert_eq!(before.status, 0, "{}{}", before.out, before.err);
@@ -244,8 +241,8 @@ fn a_policy_is_explained_in_plain_words() {
     assert_eq!(over.json()["warnings"][0]["code"], "POLICY_EXPIRED");
 
     policy["releases"][1]["pcr"] = json!({});
-    scene.write("unknown.json", policy.to_string().as_bytes());
-    let unknown = scene.run(&["policy", "check", "unknown.json"]);
+    fixture.write("unknown.json", policy.to_string().as_bytes());
+    let unknown = fixture.run(&["policy", "check", "unknown.json"]);
     assert_eq!(unknown.status, 1);
     assert!(
         unknown.out.contains("REFUSED  POLICY_UNREADABLE"),
@@ -253,11 +250,11 @@ fn a_policy_is_explained_in_plain_words() {
         unknown.out
     );
     assert!(
-        unknown.out.contains("releases[1].pcr is no key"),
+        unknown.out.contains("releases[1].pcr is not a key"),
         "{}",
         unknown.out
     );
-    let unknown = scene.run(&["policy", "check", "unknown.json", "--json"]);
+    let unknown = fixture.run(&["policy", "check", "unknown.json", "--json"]);
     assert_eq!(
         (unknown.status, unknown.json()["usable"].clone()),
         (1, json!(false))
@@ -267,14 +264,14 @@ fn a_policy_is_explained_in_plain_words() {
         &["policy", "check", "roll-out.json", "--at", "document"],
         &["policy"],
     ] {
-        assert_eq!(scene.run(arguments).status, 2, "{arguments:?}");
+        assert_eq!(fixture.run(arguments).status, 2, "{arguments:?}");
     }
 }
 
 #[test]
 fn what_cannot_be_judged_exits_with_two() {
-    let scene = Scene::new("unjudged");
-    scene.write("empty.json", br#"{"format":"clearseal-trust-policy/1"}"#);
+    let fixture = Fixture::new("unjudged");
+    fixture.write("empty.json", br#"{"format":"clearseal-trust-policy/1"}"#);
     for arguments in [
         &[][..],
         &["inspect"],
@@ -321,7 +318,7 @@ fn what_cannot_be_judged_exits_with_two() {
         &["verify", "receipt", "document.cbor", "--key", "00"],
         &["embed", "--url", "http://127.0.0.1:1"],
     ] {
-        let run = scene.run(arguments);
+        let run = fixture.run(arguments);
         assert_eq!(run.status, 2, "{arguments:?}: {}", run.out);
         assert!(run.out.is_empty() && !run.err.is_empty(), "{arguments:?}");
     }
@@ -329,21 +326,21 @@ fn what_cannot_be_judged_exits_with_two() {
 
 #[test]
 fn completions_and_manual_pages_name_every_command() {
-    let scene = Scene::new("manual");
+    let fixture = Fixture::new("manual");
     for shell in ["bash", "zsh", "fish"] {
-        let completions = scene.run(&["completions", shell]);
+        let completions = fixture.run(&["completions", shell]);
         assert_eq!(completions.status, 0, "{}", completions.err);
         for command in ["inspect", "verify", "embed", "proxy", "kms-policy"] {
             assert!(completions.out.contains(command), "{shell}: {command}");
         }
     }
-    assert_eq!(scene.run(&["manual", "pages"]).status, 0);
+    assert_eq!(fixture.run(&["manual", "pages"]).status, 0);
     for (page, name) in [
         ("clearseal.1", "clearseal"),
         ("clearseal-embed.1", "--accept-simulated"),
         ("clearseal-verify-vector.1", "--policy"),
     ] {
-        let text = std::fs::read_to_string(scene.folder.join("pages").join(page)).unwrap();
+        let text = std::fs::read_to_string(fixture.folder.join("pages").join(page)).unwrap();
         assert!(text.replace('\\', "").contains(name), "{page}");
     }
 }

@@ -1,23 +1,19 @@
 //! Files as editors write them, input without a line, and output as a person reads it.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
-use fixtures::host as enclave;
 
-use common::{AT, Run, Scene, run};
-use enclave::Host;
+use common::{AT, Fixture, Run, run};
+use fixtures::host::Host;
 use std::process::{Command, Stdio};
 
 const MARK: &str = "\u{feff}";
 
 /// Standard output of `clearseal embed`, byte by byte.
-fn embed(host: &Host, scene: &Scene, more: &[&str], input: &str) -> Vec<u8> {
-    scene.write("input.txt", input.as_bytes());
-    scene.write(
+fn embed(host: &Host, fixture: &Fixture, more: &[&str], input: &str) -> Vec<u8> {
+    fixture.write("input.txt", input.as_bytes());
+    fixture.write(
         "service.json",
         format!("{MARK}{}", String::from_utf8_lossy(host.policy_json())).as_bytes(),
     );
@@ -31,9 +27,9 @@ fn embed(host: &Host, scene: &Scene, more: &[&str], input: &str) -> Vec<u8> {
             &host.url,
         ])
         .args(more)
-        .current_dir(&scene.folder)
+        .current_dir(&fixture.folder)
         .stdin(Stdio::from(
-            std::fs::File::open(scene.folder.join("input.txt")).unwrap(),
+            std::fs::File::open(fixture.folder.join("input.txt")).unwrap(),
         ))
         .output()
         .unwrap();
@@ -47,11 +43,11 @@ fn embed(host: &Host, scene: &Scene, more: &[&str], input: &str) -> Vec<u8> {
 #[test]
 fn without_a_row_the_output_still_has_its_shape() {
     let host = Host::start(45);
-    let scene = Scene::new("no-rows");
+    let fixture = Fixture::new("no-rows");
     for input in ["", "\n \n", MARK] {
         let embed = |format: &str, more: &[&str]| {
             let more = [&["--format", format], more].concat();
-            embed(&host, &scene, &more, input)
+            embed(&host, &fixture, &more, input)
         };
         let npy = embed("npy", &[]);
         let header = String::from_utf8_lossy(&npy);
@@ -66,7 +62,8 @@ fn without_a_row_the_output_still_has_its_shape() {
         assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
     }
     // With a row the header is there once.
-    let csv = String::from_utf8(embed(&host, &scene, &["--format", "csv"], "one\ntwo\n")).unwrap();
+    let csv =
+        String::from_utf8(embed(&host, &fixture, &["--format", "csv"], "one\ntwo\n")).unwrap();
     assert_eq!(csv.matches("embedding_0").count(), 1);
     assert_eq!(csv.lines().count(), 3);
 }
@@ -74,15 +71,15 @@ fn without_a_row_the_output_still_has_its_shape() {
 #[test]
 fn a_byte_order_mark_changes_no_vector_and_no_judgement() {
     let host = Host::start(46);
-    let scene = Scene::new("marks");
-    let jsonl = |input: &str| embed(&host, &scene, &["--proofs", "proofs.jsonl"], input);
+    let fixture = Fixture::new("marks");
+    let jsonl = |input: &str| embed(&host, &fixture, &["--proofs", "proofs.jsonl"], input);
     let rows = jsonl("one\ntwo\n");
     assert_eq!(jsonl(&format!("{MARK}one\ntwo\n")), rows);
 
     let marked = |name: &str, bytes: &[u8]| {
-        scene.write(name, &[MARK.as_bytes(), bytes].concat());
+        fixture.write(name, &[MARK.as_bytes(), bytes].concat());
     };
-    let proofs = std::fs::read(scene.folder.join("proofs.jsonl")).unwrap();
+    let proofs = std::fs::read(fixture.folder.join("proofs.jsonl")).unwrap();
     marked("proofs.jsonl", &proofs);
     marked("rows.jsonl", &rows);
     let vector = [
@@ -94,7 +91,7 @@ fn a_byte_order_mark_changes_no_vector_and_no_judgement() {
         "service.json",
         "--accept-simulated",
     ];
-    let judged = scene.run(&vector);
+    let judged = fixture.run(&vector);
     assert_eq!(
         (judged.status, judged.out.lines().count()),
         (0, 2),
@@ -102,13 +99,13 @@ fn a_byte_order_mark_changes_no_vector_and_no_judgement() {
         judged.err
     );
 
-    let document = std::fs::read(scene.folder.join("document.cbor")).unwrap();
+    let document = std::fs::read(fixture.folder.join("document.cbor")).unwrap();
     marked(
         "document.hex",
         base16ct::lower::encode_string(&document).as_bytes(),
     );
-    marked("policy.json", scene.policy().to_string().as_bytes());
-    let Run { status, out, err } = scene.run(&[
+    marked("policy.json", fixture.policy().to_string().as_bytes());
+    let Run { status, out, err } = fixture.run(&[
         "verify",
         "attestation",
         "document.hex",
@@ -123,23 +120,23 @@ fn a_byte_order_mark_changes_no_vector_and_no_judgement() {
         "{status} {out}{err}"
     );
     assert_eq!(
-        scene
+        fixture
             .run(&["policy", "check", "policy.json", "--at", AT])
             .status,
         0
     );
 
-    let mut trust = scene.policy();
+    let mut trust = fixture.policy();
     trust["root"] = "aws-nitro-enclaves-g1".into();
     trust["model"] = serde_json::json!({ "id": "model", "sha256": "04".repeat(32) });
     marked("trust.json", trust.to_string().as_bytes());
     let trust = ["--policy", "trust.json", "--at", AT];
     let role = ["--role", "arn:aws:iam::111122223333:role/parent"];
-    let written = scene.run(&[&["policy", "kms"][..], &trust, &role].concat());
+    let written = fixture.run(&[&["policy", "kms"][..], &trust, &role].concat());
     assert_eq!(written.status, 0, "{}", written.err);
-    scene.write("key.json", written.out.as_bytes());
+    fixture.write("key.json", written.out.as_bytes());
     marked("key-marked.json", written.out.as_bytes());
-    let verify = |name: &str| scene.run(&[&["verify", "kms-policy", name][..], &trust].concat());
+    let verify = |name: &str| fixture.run(&[&["verify", "kms-policy", name][..], &trust].concat());
     let (plain, marked) = (verify("key.json"), verify("key-marked.json"));
     assert_eq!((plain.status, marked.status), (0, 0), "{}", marked.err);
     assert_eq!(marked.out, plain.out);
@@ -147,23 +144,23 @@ fn a_byte_order_mark_changes_no_vector_and_no_judgement() {
 
 #[test]
 fn one_reader_of_dates_serves_policies_and_at() {
-    let scene = Scene::new("dates");
+    let fixture = Fixture::new("dates");
     for end in [
         "2027-01-16T00:00:00.000000+00:00",
         "2027-01-16t00:00:00z",
         "2027-01-16 01:00:00+01:00",
     ] {
-        let mut policy = scene.policy();
+        let mut policy = fixture.policy();
         policy["not_after"] = end.into();
         policy["max_age_seconds"] = 300.0.into();
-        scene.write("policy.json", policy.to_string().as_bytes());
+        fixture.write("policy.json", policy.to_string().as_bytes());
         for (at, status) in [
             ("2027-01-15T23:59:59.999Z", 0),
             ("2027-01-16T00:59:59.999999+01:00", 0),
             ("2027-01-16 00:00:00z", 0),
             ("2027-01-15t19:00:01-05:00", 1),
         ] {
-            let check = scene.run(&["policy", "check", "policy.json", "--at", at]);
+            let check = fixture.run(&["policy", "check", "policy.json", "--at", at]);
             assert_eq!(
                 check.status, status,
                 "{end} {at}: {}{}",
@@ -171,13 +168,13 @@ fn one_reader_of_dates_serves_policies_and_at() {
             );
         }
     }
-    let unknown = scene.run(&["policy", "check", "policy.json", "--at", "16.01.2027"]);
+    let unknown = fixture.run(&["policy", "check", "policy.json", "--at", "16.01.2027"]);
     assert_eq!(unknown.status, 2);
 }
 
 #[test]
 fn reports_begin_their_parts_with_an_empty_line() {
-    let scene = Scene::new("printed");
+    let fixture = Fixture::new("printed");
     let document = ["document.cbor", "--at", "document"];
     let inspect = [
         &["inspect", "attestation"][..],
@@ -200,7 +197,7 @@ fn reports_begin_their_parts_with_an_empty_line() {
         (&verify, &["Document", "Certificates", "What follows"]),
         (&check, &["Releases", "Demands", "Look at"]),
     ] {
-        let printed = run(&scene.folder, arguments, b"").out;
+        let printed = run(&fixture.folder, arguments, b"").out;
         for title in titles {
             assert!(
                 printed.contains(&format!("\n\n{title}\n")),

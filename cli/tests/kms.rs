@@ -2,24 +2,24 @@
 
 mod common;
 
-use common::{AT, Scene};
+use common::{AT, Fixture};
 use serde_json::{Value, json};
 
 const ROLE: &str = "arn:aws:iam::111122223333:role/parent";
 
-fn scene(name: &str) -> Scene {
-    let scene = Scene::new(name);
-    let mut policy = scene.policy();
+fn fixture(name: &str) -> Fixture {
+    let fixture = Fixture::new(name);
+    let mut policy = fixture.policy();
     policy["root"] = "aws-nitro-enclaves-g1".into();
     policy["model"] = json!({ "id": "model", "sha256": "04".repeat(32) });
-    scene.write("trust.json", policy.to_string().as_bytes());
-    scene
+    fixture.write("trust.json", policy.to_string().as_bytes());
+    fixture
 }
 
 #[test]
 fn what_is_written_holds_and_a_careless_change_is_refused() {
-    let scene = scene("kms-policy");
-    let written = scene.run(&[
+    let fixture = fixture("kms-policy");
+    let written = fixture.run(&[
         "policy",
         "kms",
         "--policy",
@@ -30,9 +30,9 @@ fn what_is_written_holds_and_a_careless_change_is_refused() {
         AT,
     ]);
     assert_eq!(written.status, 0, "{}", written.err);
-    scene.write("key.json", written.out.as_bytes());
+    fixture.write("key.json", written.out.as_bytes());
     let verify = |file: &str| {
-        scene.run(&[
+        fixture.run(&[
             "verify",
             "kms-policy",
             file,
@@ -51,7 +51,7 @@ fn what_is_written_holds_and_a_careless_change_is_refused() {
 
     let mut policy: Value = serde_json::from_str(&written.out).unwrap();
     policy["Statement"][0]["Principal"] = json!({ "AWS": ROLE });
-    scene.write("hole.json", policy.to_string().as_bytes());
+    fixture.write("hole.json", policy.to_string().as_bytes());
     let refused = verify("hole.json");
     assert_eq!(refused.status, 1);
     assert_eq!(refused.json()["checks"][0]["code"], "UNATTESTED_DECRYPT");
@@ -60,7 +60,7 @@ fn what_is_written_holds_and_a_careless_change_is_refused() {
         "DENY_SPARES_PRINCIPALS"
     );
 
-    scene.write("other.json", b"{\"Version\":\"2012-10-17\",\"Comment\":1}");
+    fixture.write("other.json", b"{\"Version\":\"2012-10-17\",\"Comment\":1}");
     let unreadable = verify("other.json");
     assert_eq!(
         (unreadable.status, unreadable.json()["code"].clone()),
@@ -71,14 +71,14 @@ fn what_is_written_holds_and_a_careless_change_is_refused() {
 
 #[test]
 fn only_a_role_can_be_named() {
-    let scene = scene("kms-roles");
+    let fixture = fixture("kms-roles");
     for role in [
         "*",
         "arn:aws:iam::111122223333:root",
         "arn:aws:iam::111122223333:role/*",
         "111122223333",
     ] {
-        let run = scene.run(&[
+        let run = fixture.run(&[
             "policy",
             "kms",
             "--policy",
@@ -94,18 +94,18 @@ fn only_a_role_can_be_named() {
 
 #[test]
 fn a_partial_comparison_is_refused_with_a_request_that_gets_through() {
-    let scene = scene("kms-partial");
-    let mut trust = scene.policy();
+    let fixture = fixture("kms-partial");
+    let mut trust = fixture.policy();
     trust["root"] = "aws-nitro-enclaves-g1".into();
     let pcr = |byte: &str| byte.repeat(48);
     trust["releases"] =
         json!([{ "name": "one", "pcrs": { "0": pcr("a0"), "1": pcr("a1"), "2": pcr("a2") } }]);
-    scene.write("trust.json", trust.to_string().as_bytes());
+    fixture.write("trust.json", trust.to_string().as_bytes());
     let deny = |action: Value, condition: Value| json!({ "Effect": "Deny", "Principal": "*", "Action": action, "Resource": "arn:aws:kms:*:*:key/*", "Condition": condition });
     let attested = json!({ "StringNotEquals": { "kms:RecipientAttestation:PCR1": pcr("a1") } });
     let allow = json!({ "Effect": "Allow", "Principal": { "AWS": ROLE }, "Action": "kms:*", "Resource": "*" });
     let policy = json!({ "Statement": [deny(json!("kms:*"), attested), allow] });
-    scene.write("key.json", policy.to_string().as_bytes());
+    fixture.write("key.json", policy.to_string().as_bytes());
     let verify = |more: &[&str]| {
         let mut arguments = vec![
             "verify",
@@ -117,7 +117,7 @@ fn a_partial_comparison_is_refused_with_a_request_that_gets_through() {
             AT,
         ];
         arguments.extend(more);
-        scene.run(&arguments)
+        fixture.run(&arguments)
     };
     let refused = verify(&[]);
     assert_eq!(refused.status, 1, "{}", refused.err);
@@ -133,7 +133,7 @@ fn a_partial_comparison_is_refused_with_a_request_that_gets_through() {
         .to_string()
         .replace("PCR1", "PCR0")
         .replace(&pcr("a1"), &pcr("a0"));
-    scene.write("key.json", held.as_bytes());
+    fixture.write("key.json", held.as_bytes());
     assert_eq!(verify(&[]).status, 0, "{}", verify(&[]).out);
     let key = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
     assert_eq!(verify(&["--key-arn", key]).status, 0);
@@ -151,11 +151,11 @@ fn a_partial_comparison_is_refused_with_a_request_that_gets_through() {
 
 #[test]
 fn an_instance_with_nitrotpm_is_written_and_judged() {
-    let scene = scene("kms-instance");
+    let fixture = fixture("kms-instance");
     let pcr = |byte: &str| byte.repeat(48);
     let measurements = json!({ "Measurements": { "HashAlgorithm": "SHA384 { ... }", "PCR4": pcr("e4"), "PCR7": pcr("e7"), "PCR12": pcr("00") } });
-    scene.write("instance.json", measurements.to_string().as_bytes());
-    let written = scene.run(&[
+    fixture.write("instance.json", measurements.to_string().as_bytes());
+    let written = fixture.run(&[
         "policy",
         "kms",
         "--policy",
@@ -168,7 +168,7 @@ fn an_instance_with_nitrotpm_is_written_and_judged() {
         AT,
     ]);
     assert_eq!(written.status, 0, "{}", written.err);
-    scene.write("key.json", written.out.as_bytes());
+    fixture.write("key.json", written.out.as_bytes());
     let verify = |more: &[&str]| {
         let mut arguments = vec![
             "verify",
@@ -181,7 +181,7 @@ fn an_instance_with_nitrotpm_is_written_and_judged() {
             AT,
         ];
         arguments.extend(more);
-        scene.run(&arguments)
+        fixture.run(&arguments)
     };
     assert_eq!(verify(&["--instance", "instance.json"]).status, 0);
     let refused = verify(&[]);
@@ -196,7 +196,7 @@ fn an_instance_with_nitrotpm_is_written_and_judged() {
     assert_eq!(failed["code"], "OTHER_INSTANCE_DECRYPT");
     assert_eq!(failed["example"]["attested"], "instance");
 
-    scene.write("instance.json", b"{}");
+    fixture.write("instance.json", b"{}");
     let unreadable = verify(&["--instance", "instance.json"]);
     assert_eq!(unreadable.status, 2);
     assert!(

@@ -1,18 +1,14 @@
 //! `clearseal proxy` as a process: what OpenAI's clients see, and what web pages and broken hosts do not get.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fixtures::host as enclave;
 #[path = "proxy/gates.rs"]
 mod gates;
 #[path = "proxy/receipts.rs"]
 mod receipts;
 
 use attestation::SignatureMemory;
-use enclave::{Host, MODEL, Mood, PATIENCE, vector};
+use fixtures::host::{Host, MODEL, Mood, PATIENCE, vector};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

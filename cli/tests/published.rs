@@ -1,9 +1,6 @@
 //! `clearseal release verify`: genuine, expired, forged, and a service that serves one changed byte.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 

@@ -1,10 +1,7 @@
 //! Real processes: an enclave that has its model sealed from host-proxy, and its key from a simulated KMS, before this
 //! program's terminal. And hosts that do not give what they should.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,23 +1,20 @@
 //! Revocation lists on the command line.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
 use base64ct::{Base64, Encoding};
-use common::{AT, NOW, Scene};
+use common::{AT, Fixture, NOW};
 use serde_json::Value;
 
-/// A scene with a policy that requires lists, and the lists of root and regional CA.
-fn scene(name: &str) -> Scene {
-    let scene = Scene::new(name);
-    let mut policy = scene.policy();
+/// A fixture with a policy that requires lists, and the lists of root and regional CA.
+fn fixture(name: &str) -> Fixture {
+    let fixture = Fixture::new(name);
+    let mut policy = fixture.policy();
     policy["revocation"] = "required".into();
-    scene.write("required.json", policy.to_string().as_bytes());
-    let forgery = scene.issuer.forge(&scene.contents, NOW);
+    fixture.write("required.json", policy.to_string().as_bytes());
+    let forgery = fixture.issuer.forge(&fixture.contents, NOW);
     let root = forgery.sign_crl(&forgery.crl(0), 0);
     let mut crl = forgery.crl(1);
     let regional = forgery.sign_crl(&crl, 1);
@@ -26,10 +23,10 @@ fn scene(name: &str) -> Scene {
         Base64::encode_string(&regional)
     );
     crl.entries.push(forgery.revocation(2));
-    scene.write("root.crl", &root);
-    scene.write("regional.pem", pem.as_bytes());
-    scene.write("revoking.crl", &forgery.sign_crl(&crl, 1));
-    scene
+    fixture.write("root.crl", &root);
+    fixture.write("regional.pem", pem.as_bytes());
+    fixture.write("revoking.crl", &forgery.sign_crl(&crl, 1));
+    fixture
 }
 
 fn row(report: &Value) -> (String, String) {
@@ -41,7 +38,7 @@ fn row(report: &Value) -> (String, String) {
 
 #[test]
 fn lists_are_judged_and_a_policy_may_require_them() {
-    let scene = scene("revocation");
+    let fixture = fixture("revocation");
     let verify = |policy: &str, lists: &[&str]| {
         let base = [
             "verify",
@@ -55,7 +52,7 @@ fn lists_are_judged_and_a_policy_may_require_them() {
         for list in lists {
             arguments.extend(["--crl", list]);
         }
-        scene.run(&arguments)
+        fixture.run(&arguments)
     };
     let none = verify("policy.json", &[]);
     assert_eq!(row(&none.json()).0, "skipped", "{}", none.err);
@@ -83,14 +80,14 @@ fn lists_are_judged_and_a_policy_may_require_them() {
     }
     let missing = verify("policy.json", &["absent.crl"]);
     assert_eq!(missing.status, 2);
-    scene.write("empty.crl", b"");
+    fixture.write("empty.crl", b"");
     assert_eq!(verify("policy.json", &["empty.crl"]).status, 2);
 }
 
 #[test]
 fn an_inspection_says_of_what_it_had_no_list() {
-    let scene = scene("revocation-inspect");
-    let run = scene.run(&[
+    let fixture = fixture("revocation-inspect");
+    let run = fixture.run(&[
         "inspect",
         "attestation",
         "document.cbor",

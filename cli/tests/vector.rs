@@ -1,13 +1,8 @@
 //! `clearseal embed --proofs` and `clearseal verify vector`, against an enclave with a toy model.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fixtures::host as enclave;
-
-use enclave::Host;
+use fixtures::host::Host;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

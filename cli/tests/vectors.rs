@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Scene, run};
+use common::{Fixture, run};
 use serde_json::{Value, json};
 
 #[test]
@@ -56,30 +56,30 @@ fn receipts_of_the_profile_are_judged_by_a_named_key() {
     let Some(vectors) = forge::shared_vectors() else {
         return;
     };
-    let scene = Scene::new("receipts");
+    let fixture = Fixture::new("receipts");
     let vector = |name: &str| -> Value {
         serde_json::from_slice(&std::fs::read(vectors.join("air-v1").join(name)).unwrap()).unwrap()
     };
     let golden = vector("v1-nitro-no-nonce.json");
     let key = golden["public_key_hex"].as_str().unwrap();
-    scene.write(
+    fixture.write(
         "receipt",
         golden["receipt_hex"].as_str().unwrap().as_bytes(),
     );
-    let verified = scene.run(&["verify", "receipt", "receipt", "--key", key, "--json"]);
+    let verified = fixture.run(&["verify", "receipt", "receipt", "--key", key, "--json"]);
     assert_eq!(
         (verified.status, &verified.json()["verdict"]),
         (0, &json!("signed"))
     );
     assert_eq!(verified.json()["claims"]["sequenceNumber"], 42);
-    let stale = scene.run(&[
+    let stale = fixture.run(&[
         "verify", "receipt", "receipt", "--key", key, "--at", "now", "--json",
     ]);
     assert_eq!(
         (stale.status, &stale.json()["code"]),
         (1, &json!("TIMESTAMP_STALE"))
     );
-    let other = scene.run(&[
+    let other = fixture.run(&[
         "verify",
         "receipt",
         "receipt",
@@ -90,8 +90,8 @@ fn receipts_of_the_profile_are_judged_by_a_named_key() {
     assert_eq!(other.status, 1);
 
     let wrong = vector("v1-wrong-alg.json");
-    scene.write("receipt", wrong["receipt_hex"].as_str().unwrap().as_bytes());
-    let refused = scene.run(&["verify", "receipt", "receipt", "--key", key, "--json"]);
+    fixture.write("receipt", wrong["receipt_hex"].as_str().unwrap().as_bytes());
+    let refused = fixture.run(&["verify", "receipt", "receipt", "--key", key, "--json"]);
     assert_eq!(
         (refused.status, &refused.json()["code"]),
         (1, &json!("BAD_ALG"))

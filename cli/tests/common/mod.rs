@@ -21,13 +21,13 @@ pub const AT: &str = "2027-01-15T08:00:00.500Z";
 pub const NONCE: [u8; 32] = [7; 32];
 
 /// A document of a development root, with the files that judge it, in a folder of its own.
-pub struct Scene {
+pub struct Fixture {
     pub folder: PathBuf,
     pub contents: Contents,
     pub issuer: Issuer,
 }
 
-impl Scene {
+impl Fixture {
     pub fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::create_dir_all(&folder).unwrap();
@@ -38,18 +38,18 @@ impl Scene {
             nonce: Some(NONCE.to_vec()),
             ..Contents::example()
         };
-        let scene = Self {
+        let fixture = Self {
             folder,
             contents,
             issuer,
         };
-        scene.write(
+        fixture.write(
             "document.cbor",
-            &scene.issuer.forge(&scene.contents, NOW).build(),
+            &fixture.issuer.forge(&fixture.contents, NOW).build(),
         );
-        scene.write("root.der", scene.issuer.root_der());
-        scene.write("policy.json", scene.policy().to_string().as_bytes());
-        scene
+        fixture.write("root.der", fixture.issuer.root_der());
+        fixture.write("policy.json", fixture.policy().to_string().as_bytes());
+        fixture
     }
 
     pub fn policy(&self) -> Value {

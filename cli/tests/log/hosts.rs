@@ -1,6 +1,6 @@
 //! Hosts whose answers depend on the whole request and on what came before it.
 
-use crate::scene::{Scene, manifest};
+use crate::fixture::{Fixture, manifest};
 use attestation::cbor::Writer;
 use attestation::{Evidence, manifest_binding};
 use base64ct::{Base64UrlUnpadded, Encoding};
@@ -12,7 +12,6 @@ use rand_chacha::rand_core::SeedableRng;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One request as it arrived.
 #[derive(Clone, Debug)]
@@ -157,12 +156,12 @@ pub(crate) struct Enclave {
 }
 
 impl Enclave {
-    /// The enclave of the scene's keys, and another one of the same image that has other keys.
-    pub(crate) fn pair(scene: &Scene) -> (Self, Self) {
+    /// The enclave of the fixture's keys, and another one of the same image that has other keys.
+    pub(crate) fn pair(fixture: &Fixture) -> (Self, Self) {
         let mut rng = ChaCha20Rng::from_seed([9; 32]);
-        let other = manifest(&ReceiptSigner::generate(&mut rng), scene.now);
+        let other = manifest(&ReceiptSigner::generate(&mut rng), fixture.now);
         let other = other.encode().unwrap();
-        let (issuer, contents) = (Arc::clone(&scene.issuer), scene.contents.clone());
+        let (issuer, contents) = (Arc::clone(&fixture.issuer), fixture.contents.clone());
         let other = Self {
             issuer: Arc::clone(&issuer),
             contents: Contents {
@@ -174,18 +173,17 @@ impl Enclave {
         let own = Self {
             issuer,
             contents,
-            manifest: scene.manifest.clone(),
+            manifest: fixture.manifest.clone(),
         };
         (own, other)
     }
 
     fn document(&self, nonce: Vec<u8>) -> Vec<u8> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let contents = Contents {
             nonce: Some(nonce),
             ..self.contents.clone()
         };
-        let now = u64::try_from(now.as_millis()).unwrap();
+        let now = fixtures::system_time().0;
         self.issuer.forge(&contents, now).build()
     }
 

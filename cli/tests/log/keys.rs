@@ -1,8 +1,8 @@
 //! Keys that a client was given, and what hosts show of them.
 
 use crate::common::run;
+use crate::fixture::Fixture;
 use crate::hosts::{Enclave, Host, Seen, encode};
-use crate::scene::Scene;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use merkle::json::{Consistency, Format, Inclusion, hex, to_json};
 use merkle::tree::{Frontier, keys_hash, leaf_hash, receipt_hash};
@@ -17,10 +17,10 @@ struct Log {
 }
 
 impl Log {
-    /// Of the scene's keys, and so many of its receipts.
-    fn of(scene: &Scene, receipts: usize) -> Self {
-        let receipts = scene.receipts[..receipts].iter();
-        let leaves = [keys_hash(&scene.manifest)]
+    /// Of the fixture's keys, and so many of its receipts.
+    fn of(fixture: &Fixture, receipts: usize) -> Self {
+        let receipts = fixture.receipts[..receipts].iter();
+        let leaves = [keys_hash(&fixture.manifest)]
             .into_iter()
             .chain(receipts.map(|receipt| receipt_hash(receipt)));
         Self {
@@ -28,7 +28,7 @@ impl Log {
         }
     }
 
-    fn head(&self, scene: &Scene, signer: &ReceiptSigner) -> Vec<u8> {
+    fn head(&self, fixture: &Fixture, signer: &ReceiptSigner) -> Vec<u8> {
         let mut frontier = Frontier::new();
         for leaf in &self.leaves {
             frontier.append(leaf, |_, _| ());
@@ -37,48 +37,48 @@ impl Log {
             size: frontier.size(),
             root: frontier.root(),
         };
-        signer.sign_head(tree, scene.now + 5, receipt_hash(&scene.document))
+        signer.sign_head(tree, fixture.now + 5, receipt_hash(&fixture.document))
     }
 
     /// Of one of its two leaves.
-    fn inclusion(&self, scene: &Scene, index: usize) -> Inclusion {
+    fn inclusion(&self, fixture: &Fixture, index: usize) -> Inclusion {
         assert_eq!(self.leaves.len(), 2);
         Inclusion {
             format: Format::new(),
             index: index as u64,
             path: vec![leaf_hash(&self.leaves[1 - index])],
-            head: self.head(scene, &scene.signer),
+            head: self.head(fixture, &fixture.signer),
         }
     }
 }
 
-fn path(scene: &Scene) -> String {
-    let keys = hex(&keys_hash(&scene.manifest));
-    format!("/v1/log/{}/inclusion?receipt={keys}", scene.key)
+fn path(fixture: &Fixture) -> String {
+    let keys = hex(&keys_hash(&fixture.manifest));
+    format!("/v1/log/{}/inclusion?receipt={keys}", fixture.key)
 }
 
 /// A host that shows this proof of the keys, hands out the keys of this enclave, and has more to answer.
 fn showing(
-    scene: &Scene,
+    fixture: &Fixture,
     proof: &Inclusion,
     enclave: &Enclave,
     more: Vec<(String, Vec<u8>)>,
 ) -> Host {
     let enclave = enclave.clone();
-    hosting(scene, proof, more, move |seen| {
+    hosting(fixture, proof, more, move |seen| {
         Some(enclave.evidence(seen.last()?.nonce()?))
     })
 }
 
 /// A host that shows this proof of the keys, and answers a request for evidence as `evidence` says.
 fn hosting(
-    scene: &Scene,
+    fixture: &Fixture,
     proof: &Inclusion,
     more: Vec<(String, Vec<u8>)>,
     evidence: impl Fn(&[Seen]) -> Option<Vec<u8>> + Send + Sync + 'static,
 ) -> Host {
     let mut answers = more;
-    answers.push((path(scene), to_json(proof).unwrap().into_bytes()));
+    answers.push((path(fixture), to_json(proof).unwrap().into_bytes()));
     Host::start(move |seen| {
         let target = seen.last()?.target();
         let known = answers.iter().find(|(known, _)| known == target);
@@ -89,25 +89,25 @@ fn hosting(
     })
 }
 
-fn ask(scene: &Scene, urls: &[&str]) -> (i32, Value) {
+fn ask(fixture: &Fixture, urls: &[&str]) -> (i32, Value) {
     let mut asked = vec!["keys", "bundle.json", "--policy", "policy.json"];
     for url in urls {
         asked.extend(["--url", url]);
     }
     asked.push("--accept-simulated");
-    scene.run(&asked)
+    fixture.run(&asked)
 }
 
 #[test]
 fn keys_that_hosts_show_and_give_to_strangers_pass() {
-    let scene = Scene::live("keys-shown");
-    let two = Log::of(&scene, 1);
-    let short = Log::of(&scene, 0);
+    let fixture = Fixture::live("keys-shown");
+    let two = Log::of(&fixture, 1);
+    let short = Log::of(&fixture, 0);
     let alone = Inclusion {
         format: Format::new(),
         index: 0,
         path: vec![],
-        head: short.head(&scene, &scene.signer),
+        head: short.head(&fixture, &fixture.signer),
     };
     // The second host's log is the first one's a receipt later.
     let consistency = Consistency {
@@ -116,20 +116,20 @@ fn keys_that_hosts_show_and_give_to_strangers_pass() {
         to: 2,
         path: vec![leaf_hash(&two.leaves[1])],
     };
-    let (own, _) = Enclave::pair(&scene);
-    let first = showing(&scene, &alone, &own, vec![]);
+    let (own, _) = Enclave::pair(&fixture);
+    let first = showing(&fixture, &alone, &own, vec![]);
     let second = showing(
-        &scene,
-        &two.inclusion(&scene, 0),
+        &fixture,
+        &two.inclusion(&fixture, 0),
         &own,
         vec![(
-            format!("/v1/log/{}/consistency?from=1&to=2", scene.key),
+            format!("/v1/log/{}/consistency?from=1&to=2", fixture.key),
             to_json(&consistency).unwrap().into_bytes(),
         )],
     );
     let (first, second) = (&*first.url, &*second.url);
     for urls in [&[first][..], &[first, second], &[second, first]] {
-        let (status, report) = ask(&scene, urls);
+        let (status, report) = ask(&fixture, urls);
         assert_eq!(
             (status, &report["verdict"]),
             (0, &"simulated".into()),
@@ -137,26 +137,26 @@ fn keys_that_hosts_show_and_give_to_strangers_pass() {
         );
         assert_eq!(report["hosts"].as_array().unwrap().len(), urls.len());
         assert_eq!(report["hosts"][0]["given_at"], 1);
-        assert_eq!(report["keys"], hex(&keys_hash(&scene.manifest)));
+        assert_eq!(report["keys"], hex(&keys_hash(&fixture.manifest)));
     }
     // The evidence as the endpoint answers it says the same as a bundle.
-    let bundle = ask(&scene, &[first]).1;
+    let bundle = ask(&fixture, &[first]).1;
     let evidence = attestation::Evidence {
-        document: &scene.document,
-        manifest: &scene.manifest,
+        document: &fixture.document,
+        manifest: &fixture.manifest,
     };
-    scene.write("bundle.json", &evidence.encode());
-    assert_eq!(ask(&scene, &[first]).1["keys"], bundle["keys"]);
+    fixture.write("bundle.json", &evidence.encode());
+    assert_eq!(ask(&fixture, &[first]).1["keys"], bundle["keys"]);
 }
 
 #[test]
 fn keys_that_a_stranger_is_not_given_are_refused() {
-    let scene = Scene::live("keys-alone");
-    let shown = Log::of(&scene, 1);
-    let (own, other) = Enclave::pair(&scene);
+    let fixture = Fixture::live("keys-alone");
+    let shown = Log::of(&fixture, 1);
+    let (own, other) = Enclave::pair(&fixture);
     // It shows the log to everyone who names it, and keeps the keys for one user.
-    let alone = showing(&scene, &shown.inclusion(&scene, 0), &other, vec![]);
-    let (status, report) = ask(&scene, &[&alone.url]);
+    let alone = showing(&fixture, &shown.inclusion(&fixture, 0), &other, vec![]);
+    let (status, report) = ask(&fixture, &[&alone.url]);
     assert_eq!(
         (status, &report["hosts"][0]["log"]["code"]),
         (1, &"KEYS_NOT_GIVEN".into()),
@@ -165,7 +165,7 @@ fn keys_that_a_stranger_is_not_given_are_refused() {
     assert_eq!(report["verdict"], "refused");
     // It shows nothing.
     let hidden = Host::start(|seen| seen.last()?.nonce().map(|_| Vec::new()));
-    let (status, report) = ask(&scene, &[&hidden.url]);
+    let (status, report) = ask(&fixture, &[&hidden.url]);
     assert_eq!(
         (status, &report["hosts"][0]["log"]["code"]),
         (1, &"KEYS_NOT_SHOWN".into()),
@@ -175,22 +175,22 @@ fn keys_that_a_stranger_is_not_given_are_refused() {
     // Another log's beginning, in this one's name; a later leaf in place of the first.
     let other = ReceiptSigner::generate(&mut rng());
     let forged = Inclusion {
-        head: shown.head(&scene, &other),
-        ..shown.inclusion(&scene, 0)
+        head: shown.head(&fixture, &other),
+        ..shown.inclusion(&fixture, 0)
     };
-    let mut later = Log::of(&scene, 1);
+    let mut later = Log::of(&fixture, 1);
     later.leaves.swap(0, 1);
     let begun_otherwise = Inclusion {
         index: 0,
-        ..later.inclusion(&scene, 1)
+        ..later.inclusion(&fixture, 1)
     };
     for (proof, wanted) in [
         (forged, "HEAD_OTHER_LOG"),
-        (later.inclusion(&scene, 1), "NUMBER_MISMATCH"),
+        (later.inclusion(&fixture, 1), "NUMBER_MISMATCH"),
         (begun_otherwise, "ROOT_MISMATCH"),
     ] {
-        let host = showing(&scene, &proof, &own, vec![]);
-        let (status, report) = ask(&scene, &[&host.url]);
+        let host = showing(&fixture, &proof, &own, vec![]);
+        let (status, report) = ask(&fixture, &[&host.url]);
         assert_eq!(
             (status, &report["hosts"][0]["log"]["code"]),
             (1, &wanted.into()),
@@ -201,13 +201,14 @@ fn keys_that_a_stranger_is_not_given_are_refused() {
 
 #[test]
 fn two_histories_of_one_key_are_refused() {
-    let scene = Scene::live("keys-forked");
-    let one = Log::of(&scene, 1);
-    let mut two = Log::of(&scene, 1);
-    two.leaves[1] = receipt_hash(&scene.receipts[2]);
-    let (own, _) = Enclave::pair(&scene);
-    let hosts = [&one, &two].map(|log| showing(&scene, &log.inclusion(&scene, 0), &own, vec![]));
-    let (status, report) = ask(&scene, &[&hosts[0].url, &hosts[1].url]);
+    let fixture = Fixture::live("keys-forked");
+    let one = Log::of(&fixture, 1);
+    let mut two = Log::of(&fixture, 1);
+    two.leaves[1] = receipt_hash(&fixture.receipts[2]);
+    let (own, _) = Enclave::pair(&fixture);
+    let hosts =
+        [&one, &two].map(|log| showing(&fixture, &log.inclusion(&fixture, 0), &own, vec![]));
+    let (status, report) = ask(&fixture, &[&hosts[0].url, &hosts[1].url]);
     assert_eq!(
         (status, &report["hosts"][1]["log"]["code"]),
         (1, &"HISTORY_FORKED".into()),
@@ -220,10 +221,10 @@ fn two_histories_of_one_key_are_refused() {
         format: Format::new(),
         index: 0,
         path: vec![],
-        head: Log::of(&scene, 0).head(&scene, &scene.signer),
+        head: Log::of(&fixture, 0).head(&fixture, &fixture.signer),
     };
-    let short = showing(&scene, &alone, &own, vec![]);
-    let (status, report) = ask(&scene, &[&hosts[0].url, &short.url]);
+    let short = showing(&fixture, &alone, &own, vec![]);
+    let (status, report) = ask(&fixture, &[&hosts[0].url, &short.url]);
     assert_eq!(
         (status, &report["hosts"][1]["log"]["code"]),
         (1, &"CONSISTENCY_MISSING".into()),
@@ -233,42 +234,42 @@ fn two_histories_of_one_key_are_refused() {
 
 #[test]
 fn what_cannot_be_asked_is_no_verdict() {
-    let scene = Scene::live("keys-unasked");
-    assert_eq!(ask(&scene, &["http://127.0.0.1:1"]).0, 2);
-    assert_eq!(ask(&scene, &[]).0, 2);
-    let (own, _) = Enclave::pair(&scene);
+    let fixture = Fixture::live("keys-unasked");
+    assert_eq!(ask(&fixture, &["http://127.0.0.1:1"]).0, 2);
+    assert_eq!(ask(&fixture, &[]).0, 2);
+    let (own, _) = Enclave::pair(&fixture);
     let garbled = Host::start(move |seen| {
         let last = seen.last()?;
         let evidence = || Some(own.evidence(last.nonce()?));
         evidence().or_else(|| Some(b"no JSON".to_vec()))
     });
-    assert_eq!(ask(&scene, &[&garbled.url]).0, 2);
+    assert_eq!(ask(&fixture, &[&garbled.url]).0, 2);
     // A document names no keys; evidence of another image is refused before anybody is asked.
-    scene.write("bundle.json", &scene.document);
-    assert_eq!(ask(&scene, &["http://127.0.0.1:1"]).0, 2);
+    fixture.write("bundle.json", &fixture.document);
+    assert_eq!(ask(&fixture, &["http://127.0.0.1:1"]).0, 2);
 }
 
 #[test]
 fn lists_that_the_policy_requires_are_given_for_the_keys_and_served_by_hosts() {
-    let scene = Scene::live("keys-revocation");
-    scene.edit("policy.json", |policy| {
+    let fixture = Fixture::live("keys-revocation");
+    fixture.edit("policy.json", |policy| {
         policy["revocation"] = "required".into();
     });
-    let forgery = scene.issuer.forge(&scene.contents, scene.now * 1000);
+    let forgery = fixture.issuer.forge(&fixture.contents, fixture.now * 1000);
     let current = forgery.crls();
     let mut revoking = forgery.crl(1);
     revoking.entries.push(forgery.revocation(2));
     let revoking = forgery.sign_crl(&revoking, 1);
     let root = forgery.sign_crl(&forgery.crl(0), 0);
     let regional = forgery.sign_crl(&forgery.crl(1), 1);
-    scene.write("root.crl", &root);
-    scene.write("regional.crl", &regional);
-    scene.write("revoking.crl", &revoking);
+    fixture.write("root.crl", &root);
+    fixture.write("regional.crl", &regional);
+    fixture.write("revoking.crl", &revoking);
 
-    let (own, _) = Enclave::pair(&scene);
+    let (own, _) = Enclave::pair(&fixture);
     let start = || {
-        let proof = Log::of(&scene, 1).inclusion(&scene, 0);
-        showing(&scene, &proof, &own, vec![])
+        let proof = Log::of(&fixture, 1).inclusion(&fixture, 0);
+        showing(&fixture, &proof, &own, vec![])
     };
     let ask_with = |host: &Host, lists: &[&str]| {
         let mut asked = vec!["keys", "bundle.json", "--policy", "policy.json"];
@@ -276,7 +277,7 @@ fn lists_that_the_policy_requires_are_given_for_the_keys_and_served_by_hosts() {
         for list in lists {
             asked.extend(["--crl", list]);
         }
-        scene.run(&asked)
+        fixture.run(&asked)
     };
     let attested = |report: &Value| report["attestation"]["code"].clone();
     let shown = |report: &Value| report["hosts"][0]["evidence_refused"].clone();
@@ -299,7 +300,7 @@ fn lists_that_the_policy_requires_are_given_for_the_keys_and_served_by_hosts() {
     assert_eq!((status, attested(&report)), (0, Value::Null), "{report}");
     assert_eq!(report["hosts"][0]["given_at"], 1);
     let archived = Base64UrlUnpadded::encode_string(&current);
-    scene.edit("bundle.json", |bundle| {
+    fixture.edit("bundle.json", |bundle| {
         bundle["crls"] = archived.into();
     });
     let (status, report) = ask_with(&host, &[]);
@@ -321,15 +322,19 @@ fn lists_that_the_policy_requires_are_given_for_the_keys_and_served_by_hosts() {
 
 #[test]
 fn evidence_is_asked_for_as_an_ordinary_client_asks_and_before_the_log_is_named() {
-    let scene = Scene::live("keys-ordinary");
-    let proof = Log::of(&scene, 1).inclusion(&scene, 0);
-    let (own, other) = Enclave::pair(&scene);
-    let hosts = [&own, &other].map(|enclave| showing(&scene, &proof, enclave, vec![]));
-    let ordinary = showing(&scene, &proof, &own, vec![]);
+    let fixture = Fixture::live("keys-ordinary");
+    let proof = Log::of(&fixture, 1).inclusion(&fixture, 0);
+    let (own, other) = Enclave::pair(&fixture);
+    let hosts = [&own, &other].map(|enclave| showing(&fixture, &proof, enclave, vec![]));
+    let ordinary = showing(&fixture, &proof, &own, vec![]);
     // Its sealed request gets no answer; its request for evidence is all that counts here.
     let arguments = ["embed", "--policy", "policy.json", "--accept-simulated"];
     let url = ["--url", &*ordinary.url];
-    run(&scene.folder, &[&arguments[..], &url].concat(), b"a line\n");
+    run(
+        &fixture.folder,
+        &[&arguments[..], &url].concat(),
+        b"a line\n",
+    );
     let own_address = |host: &Host, seen: &Seen| {
         let address = host.url.strip_prefix("http://").unwrap();
         seen.without_nonce().replace(address, "ADDRESS")
@@ -338,7 +343,7 @@ fn evidence_is_asked_for_as_an_ordinary_client_asks_and_before_the_log_is_named(
     assert!(expected.contains("?nonce=NONCE&shared=1 "), "{expected}");
     let expected_lists = own_address(&ordinary, &ordinary.lists()[0]);
 
-    let (status, report) = ask(&scene, &[&hosts[0].url, &hosts[1].url]);
+    let (status, report) = ask(&fixture, &[&hosts[0].url, &hosts[1].url]);
     assert_eq!(status, 1, "{report}");
     let mut nonces = Vec::new();
     for (host, times) in hosts.iter().zip([1, 16]) {
@@ -374,14 +379,14 @@ fn evidence_is_asked_for_as_an_ordinary_client_asks_and_before_the_log_is_named(
 
 #[test]
 fn no_host_learns_which_keys_are_in_question_before_every_host_has_given_evidence() {
-    let scene = Scene::live("keys-colluding");
-    let proof = Log::of(&scene, 1).inclusion(&scene, 0);
-    let (own, other) = Enclave::pair(&scene);
+    let fixture = Fixture::live("keys-colluding");
+    let proof = Log::of(&fixture, 1).inclusion(&fixture, 0);
+    let (own, other) = Enclave::pair(&fixture);
     // Two addresses of one operator: once the log was named at one, the other gives the keys in question to everyone.
     let named = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let hosts = [0, 1].map(|_| {
         let (own, other) = (own.clone(), other.clone());
-        let (proof, path) = (to_json(&proof).unwrap().into_bytes(), path(&scene));
+        let (proof, path) = (to_json(&proof).unwrap().into_bytes(), path(&fixture));
         let named = std::sync::Arc::clone(&named);
         Host::start(move |seen| {
             let last = seen.last()?;
@@ -395,7 +400,7 @@ fn no_host_learns_which_keys_are_in_question_before_every_host_has_given_evidenc
             }
         })
     });
-    let (status, report) = ask(&scene, &[&hosts[0].url, &hosts[1].url]);
+    let (status, report) = ask(&fixture, &[&hosts[0].url, &hosts[1].url]);
     assert_eq!(status, 1, "{report}");
     for number in 0..2 {
         assert_eq!(report["hosts"][number]["log"]["code"], "KEYS_NOT_GIVEN");
@@ -407,10 +412,10 @@ type Trick = Box<dyn Fn(&[Seen], Vec<u8>) -> Vec<u8> + Send + Sync>;
 
 #[test]
 fn hosts_that_tag_one_user_are_refused() {
-    let scene = Scene::live("keys-tagged");
-    let proof = Log::of(&scene, 1).inclusion(&scene, 0);
-    let (own, other) = Enclave::pair(&scene);
-    let old = encode(&scene.document, &scene.manifest, None);
+    let fixture = Fixture::live("keys-tagged");
+    let proof = Log::of(&fixture, 1).inclusion(&fixture, 0);
+    let (own, other) = Enclave::pair(&fixture);
+    let old = encode(&fixture.document, &fixture.manifest, None);
     let tagged_when = |sees: fn(&[Seen]) -> bool| -> Trick {
         let (own, other) = (own.clone(), other.clone());
         Box::new(move |seen, nonce| match sees(seen) {
@@ -419,7 +424,7 @@ fn hosts_that_tag_one_user_are_refused() {
         })
     };
     let (bare, wrong, mixed) = (own.clone(), own.clone(), other.clone());
-    let manifest = scene.manifest.clone();
+    let manifest = fixture.manifest.clone();
     let tricks: [(&str, Trick, Option<&str>); 8] = [
         (
             "a request without shared=1 gets the keys in question",
@@ -477,10 +482,10 @@ fn hosts_that_tag_one_user_are_refused() {
         ),
     ];
     for (what, trick, refused) in tricks {
-        let host = hosting(&scene, &proof, vec![], move |seen| {
+        let host = hosting(&fixture, &proof, vec![], move |seen| {
             Some(trick(seen, seen.last()?.nonce()?))
         });
-        let (status, report) = ask(&scene, &[&host.url]);
+        let (status, report) = ask(&fixture, &[&host.url]);
         let shown = &report["hosts"][0];
         assert_eq!(
             (status, &shown["log"]["code"], &report["verdict"]),
@@ -494,24 +499,24 @@ fn hosts_that_tag_one_user_are_refused() {
 
 #[test]
 fn a_place_in_a_shared_document_counts_and_so_does_a_later_replica() {
-    let scene = Scene::live("keys-replicas");
-    let proof = Log::of(&scene, 1).inclusion(&scene, 0);
-    let (own, other) = Enclave::pair(&scene);
+    let fixture = Fixture::live("keys-replicas");
+    let proof = Log::of(&fixture, 1).inclusion(&fixture, 0);
+    let (own, other) = Enclave::pair(&fixture);
     // A balancer with three replicas: every third answer is of the enclave in question.
-    let host = hosting(&scene, &proof, vec![], move |seen| {
+    let host = hosting(&fixture, &proof, vec![], move |seen| {
         let nonce = seen.last()?.nonce()?;
         Some(match seen.len() % 3 {
             0 => own.shared_evidence(&nonce, 1),
             _ => other.evidence(nonce),
         })
     });
-    let (status, report) = ask(&scene, &[&host.url]);
+    let (status, report) = ask(&fixture, &[&host.url]);
     assert_eq!((status, &report["verdict"]), (0, &"simulated".into()));
     assert_eq!(report["hosts"][0]["given_at"], 3);
     // Three requests went out, and the log was named: the next answer but one is of the enclave in question again.
     let once = ["--url", &*host.url, "--requests", "1"];
     let asked = ["keys", "bundle.json", "--policy", "policy.json"];
-    let (status, report) = scene.run(&[&asked[..], &once].concat());
+    let (status, report) = fixture.run(&[&asked[..], &once].concat());
     assert_eq!(
         (status, &report["hosts"][0]["log"]["code"]),
         (1, &"KEYS_NOT_GIVEN".into()),

@@ -1,57 +1,54 @@
 //! `clearseal verify bundle`, `verify log` and `verify keys` as a user runs them, over a bundle and a log of a development enclave.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a fixture that cannot be made is a failed test"
-)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../common/mod.rs"]
 mod common;
+mod fixture;
 mod hosts;
 mod keys;
-mod scene;
 
+use fixture::{Fixture, NOW, host};
 use merkle::json::{Format, SignedHead, hex, to_json};
 use merkle::tree::{node_hash, receipt_hash};
 use merkle::verify::Tree;
 use protocol::bundle::AuditBundle;
-use scene::{NOW, Scene, host};
 use serde_json::Value;
 
 #[test]
 fn a_bundle_is_judged_as_a_chain() {
-    let scene = Scene::new("bundle");
+    let fixture = Fixture::new("bundle");
     let asked = ["bundle", "bundle.json", "--policy", "policy.json"];
-    let (status, report) = scene.run(&asked);
+    let (status, report) = fixture.run(&asked);
     assert_eq!((status, &report["verdict"]), (1, &"simulated".into()));
-    let (status, _) = scene.run(&[&asked[..], &["--accept-simulated"]].concat());
+    let (status, _) = fixture.run(&[&asked[..], &["--accept-simulated"]].concat());
     assert_eq!(status, 0);
-    let text = std::fs::read(scene.folder.join("bundle.json")).unwrap();
-    let (status, piped) = scene.feed(&["bundle", "-", "--policy", "policy.json"], &text);
+    let text = std::fs::read(fixture.folder.join("bundle.json")).unwrap();
+    let (status, piped) = fixture.feed(&["bundle", "-", "--policy", "policy.json"], &text);
     assert_eq!((status, &piped["verdict"]), (1, &"simulated".into()));
     // Its own document says whose key it is; a typed one would leave that and the policy out.
     let typed = ["receipt", "bundle.json", "--key", &"20".repeat(32)];
-    let (status, _) = scene.run(&[&typed[..], &["--policy", "policy.json"]].concat());
+    let (status, _) = fixture.run(&[&typed[..], &["--policy", "policy.json"]].concat());
     assert_eq!(status, 2);
     // A receipt is no bundle.
     assert_eq!(
-        scene
+        fixture
             .run(&["bundle", "receipt", "--policy", "policy.json"])
             .0,
         2
     );
-    let mut changed = scene.receipts[1].clone();
+    let mut changed = fixture.receipts[1].clone();
     *changed.last_mut().unwrap() ^= 1;
     let bundle = AuditBundle {
         receipt: changed,
-        document: scene.document.clone(),
-        manifest: scene.manifest.clone(),
+        document: fixture.document.clone(),
+        manifest: fixture.manifest.clone(),
         content: None,
         salt: None,
         crls: Vec::new(),
     };
-    scene.write("changed.json", bundle.to_json().unwrap().as_bytes());
-    let (status, report) = scene.run(&[
+    fixture.write("changed.json", bundle.to_json().unwrap().as_bytes());
+    let (status, report) = fixture.run(&[
         "bundle",
         "changed.json",
         "--policy",
@@ -63,16 +60,16 @@ fn a_bundle_is_judged_as_a_chain() {
 
 #[test]
 fn a_receipt_is_found_in_the_log_under_a_named_key() {
-    let scene = Scene::new("log-key");
+    let fixture = Fixture::new("log-key");
     let asked = [
         "log",
         "receipt",
         "--proof",
         "proof.json",
         "--key",
-        &scene.key,
+        &fixture.key,
     ];
-    let (status, report) = scene.run(&asked);
+    let (status, report) = fixture.run(&asked);
     assert_eq!(
         (status, &report["log"]["verdict"]),
         (0, &"signed".into()),
@@ -86,26 +83,27 @@ fn a_receipt_is_found_in_the_log_under_a_named_key() {
         "--consistency",
         "consistency.json",
     ];
-    let (status, report) = scene.run(&[&asked[..], &earlier].concat());
+    let (status, report) = fixture.run(&[&asked[..], &earlier].concat());
     assert_eq!(
         (status, &report["log"]["code"]),
         (0, &Value::Null),
         "{report}"
     );
-    let (status, report) = scene.run(&[&asked[..], &earlier[..2]].concat());
+    let (status, report) = fixture.run(&[&asked[..], &earlier[..2]].concat());
     assert_eq!(
         (status, &report["log"]["code"]),
         (1, &"CONSISTENCY_MISSING".into())
     );
     let other = "11".repeat(32);
-    let (status, report) = scene.run(&["log", "receipt", "--proof", "proof.json", "--key", &other]);
+    let (status, report) =
+        fixture.run(&["log", "receipt", "--proof", "proof.json", "--key", &other]);
     assert_eq!(
         (status, &report["log"]["code"]),
         (1, &"RECEIPT_REFUSED".into())
     );
     // Of another receipt's place.
-    scene.write("receipt", &scene.receipts[0]);
-    let (status, report) = scene.run(&asked);
+    fixture.write("receipt", &fixture.receipts[0]);
+    let (status, report) = fixture.run(&asked);
     assert_eq!(
         (status, &report["log"]["code"]),
         (1, &"NUMBER_MISMATCH".into())
@@ -114,7 +112,7 @@ fn a_receipt_is_found_in_the_log_under_a_named_key() {
 
 #[test]
 fn a_bundle_is_found_in_the_log_and_forks_are_refused() {
-    let scene = Scene::new("log-bundle");
+    let fixture = Fixture::new("log-bundle");
     let asked = [
         "log",
         "bundle.json",
@@ -123,13 +121,13 @@ fn a_bundle_is_found_in_the_log_and_forks_are_refused() {
         "--policy",
         "policy.json",
     ];
-    let (status, report) = scene.run(&asked);
+    let (status, report) = fixture.run(&asked);
     assert_eq!(
         (status, &report["log"]["verdict"]),
         (1, &"simulated".into()),
         "{report}"
     );
-    let (status, _) = scene.run(&[&asked[..], &["--accept-simulated"]].concat());
+    let (status, _) = fixture.run(&[&asked[..], &["--accept-simulated"]].concat());
     assert_eq!(status, 0);
 
     // Two heads alone, by the evidence beside them, then by a history that was changed before the second receipt.
@@ -142,24 +140,24 @@ fn a_bundle_is_found_in_the_log_and_forks_are_refused() {
         "--consistency",
     ];
     let policy = ["--policy", "policy.json", "--accept-simulated"];
-    let (status, report) = scene.run(&[&heads[..], &["consistency.json"], &policy].concat());
+    let (status, report) = fixture.run(&[&heads[..], &["consistency.json"], &policy].concat());
     assert_eq!(
         (status, &report["log"]["verdict"]),
         (0, &"simulated".into()),
         "{report}"
     );
-    let [a, _, c] = scene.hashes();
+    let [a, _, c] = fixture.hashes();
     let root = node_hash(&node_hash(&a, &a), &c);
-    let document = receipt_hash(&scene.document);
+    let document = receipt_hash(&fixture.document);
     let forked = SignedHead {
         format: Format::new(),
-        head: scene
+        head: fixture
             .signer
             .sign_head(Tree { size: 3, root }, NOW + 6, document),
-        ..scene.head(3)
+        ..fixture.head(3)
     };
-    scene.write("head.json", to_json(&forked).unwrap().as_bytes());
-    let (status, report) = scene.run(&[&heads[..], &["consistency.json"], &policy].concat());
+    fixture.write("head.json", to_json(&forked).unwrap().as_bytes());
+    let (status, report) = fixture.run(&[&heads[..], &["consistency.json"], &policy].concat());
     assert_eq!(
         (status, &report["log"]["code"]),
         (1, &"HISTORY_INCONSISTENT".into())
@@ -168,7 +166,7 @@ fn a_bundle_is_found_in_the_log_and_forks_are_refused() {
 
 #[test]
 fn what_cannot_be_judged_exits_with_two() {
-    let scene = Scene::new("log-two");
+    let fixture = Fixture::new("log-two");
     for arguments in [
         &["log"][..],
         &["log", "receipt", "--proof", "proof.json"],
@@ -195,28 +193,28 @@ fn what_cannot_be_judged_exits_with_two() {
             "http://127.0.0.1:1",
         ],
     ] {
-        assert_eq!(scene.run(arguments).0, 2, "{arguments:?}");
+        assert_eq!(fixture.run(arguments).0, 2, "{arguments:?}");
     }
 }
 
 #[test]
 fn a_host_is_asked_for_what_is_not_given() {
-    let scene = Scene::new("log-host");
-    let key = &scene.key;
-    let receipt = hex(&receipt_hash(&scene.receipts[1]));
+    let fixture = Fixture::new("log-host");
+    let key = &fixture.key;
+    let receipt = hex(&receipt_hash(&fixture.receipts[1]));
     let url = host(vec![
         (
             format!("/v1/log/{key}/inclusion?receipt={receipt}"),
-            to_json(&scene.inclusion()).unwrap().into_bytes(),
+            to_json(&fixture.inclusion()).unwrap().into_bytes(),
         ),
         (
             format!("/v1/log/{key}/consistency?from=2&to=3"),
-            to_json(&scene.consistency()).unwrap().into_bytes(),
+            to_json(&fixture.consistency()).unwrap().into_bytes(),
         ),
         (
             // Another head than the one that is judged: only its evidence is taken.
             format!("/v1/log/{key}/head?size=3"),
-            to_json(&scene.head(1)).unwrap().into_bytes(),
+            to_json(&fixture.head(1)).unwrap().into_bytes(),
         ),
     ]);
     let asked = [
@@ -229,14 +227,14 @@ fn a_host_is_asked_for_what_is_not_given() {
         &url,
     ];
     let more = ["--earlier", "earlier.json", "--keep-head", "kept.json"];
-    let (status, report) = scene.run(&[&asked[..], &more].concat());
+    let (status, report) = fixture.run(&[&asked[..], &more].concat());
     assert_eq!(
         (status, &report["log"]["verdict"]),
         (0, &"simulated".into()),
         "{report}"
     );
-    let read = |name: &str| std::fs::read_to_string(scene.folder.join(name)).unwrap();
-    assert_eq!(read("kept.json"), to_json(&scene.head(3)).unwrap());
+    let read = |name: &str| std::fs::read_to_string(fixture.folder.join(name)).unwrap();
+    assert_eq!(read("kept.json"), to_json(&fixture.head(3)).unwrap());
     let heads = ["log", "--head", "head.json", "--policy", "policy.json"];
     let keep = [
         "--accept-simulated",
@@ -245,8 +243,8 @@ fn a_host_is_asked_for_what_is_not_given() {
         "--keep-head",
         "kept-head.json",
     ];
-    assert_eq!(scene.run(&[heads, keep].concat()).0, 0);
-    assert_eq!(read("kept-head.json"), to_json(&scene.head(3)).unwrap());
+    assert_eq!(fixture.run(&[heads, keep].concat()).0, 0);
+    assert_eq!(read("kept-head.json"), to_json(&fixture.head(3)).unwrap());
 
     // Another history under the same key: what was kept is half of the proof.
     let tree = Tree {
@@ -254,15 +252,15 @@ fn a_host_is_asked_for_what_is_not_given() {
         root: [8; 32],
     };
     let forked = SignedHead {
-        head: scene
+        head: fixture
             .signer
-            .sign_head(tree, NOW + 5, receipt_hash(&scene.document)),
-        ..scene.head(2)
+            .sign_head(tree, NOW + 5, receipt_hash(&fixture.document)),
+        ..fixture.head(2)
     };
     let forked = to_json(&forked).unwrap();
-    scene.write("pinned.json", forked.as_bytes());
+    fixture.write("pinned.json", forked.as_bytes());
     let more = ["--earlier", "pinned.json", "--keep-head", "pinned.json"];
-    let (status, report) = scene.run(&[&asked[..], &more].concat());
+    let (status, report) = fixture.run(&[&asked[..], &more].concat());
     assert_eq!(
         (status, &report["log"]["verdict"]),
         (1, &"refused".into()),

@@ -1,29 +1,25 @@
 //! A development enclave's bundle and log, and a host that shows them.
 
 use crate::common::run;
-use attestation::{
-    Aead, HashScheme, Kdf, Kem, KeyConfig, ModelIdentity, Policy, SecurityMode, ServiceManifest,
-    TrustAnchor, manifest_binding,
-};
-use forge::{Contents, DevelopmentRoot, Issuer};
+use attestation::{Aead, Kdf, Kem, KeyConfig, SecurityMode, ServiceManifest, UnixMillis};
+use fixtures::receipt::measurements;
+use fixtures::{NONCE, attested_contents, http, keyed_manifest};
+use forge::{Contents, Issuer};
 use merkle::json::{Consistency, Format, Inclusion, SignedHead, hex, to_json};
 use merkle::tree::{Frontier, leaf_hash, receipt_hash};
 use merkle::verify::Tree;
 use protocol::bundle::AuditBundle;
-use protocol::receipt::{Measurements, Platform, ReceiptClaims, ReceiptSigner};
+use protocol::receipt::{ReceiptClaims, ReceiptSigner};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) const NOW: u64 = 1_795_183_380;
 
 /// A folder with bundle.json, receipt, policy.json, and the log of three receipts of which the bundle's is the second.
-pub(crate) struct Scene {
+pub(crate) struct Fixture {
     pub(crate) folder: PathBuf,
     pub(crate) key: String,
     pub(crate) receipts: [Vec<u8>; 3],
@@ -36,15 +32,14 @@ pub(crate) struct Scene {
     pub(crate) now: u64,
 }
 
-impl Scene {
+impl Fixture {
     pub(crate) fn new(name: &str) -> Self {
         Self::at(name, NOW)
     }
 
     /// An enclave of today, whose hosts can answer a client.
     pub(crate) fn live(name: &str) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        Self::at(name, now.as_secs())
+        Self::at(name, fixtures::system_time().seconds())
     }
 
     fn at(name: &str, now: u64) -> Self {
@@ -52,53 +47,47 @@ impl Scene {
         std::fs::create_dir_all(&folder).unwrap();
         let mut rng = ChaCha20Rng::from_seed([3; 32]);
         let signer = ReceiptSigner::generate(&mut rng);
+        let now_millis = UnixMillis::from_seconds(now);
         let manifest = manifest(&signer, now);
-        let bytes = manifest.encode().unwrap();
-        let root = DevelopmentRoot::generate(&mut rng, now * 1000);
-        let mut issuer = Issuer::new(root, &mut rng, now * 1000);
-        let contents = Contents {
-            public_key: Some(manifest.x25519_key().unwrap().to_vec()),
-            user_data: Some(manifest_binding(&bytes).to_vec()),
-            nonce: Some(vec![7; 32]),
-            ..Contents::example()
-        };
-        let document = issuer.document(&contents, now * 1000, &mut rng);
-        let pinned = (0..3).map(|index| (index, contents.pcrs[&index])).collect();
-        let root = TrustAnchor::development(issuer.root_der()).unwrap();
-        let policy = Policy::for_development(root, pinned, &manifest).unwrap();
+        let enclave = fixtures::Fixture::with_manifest(manifest, now_millis, &mut rng);
+        let contents = attested_contents(&enclave.contents, &enclave.manifest, &NONCE);
+        let document = enclave.document();
         let receipts =
             [0, 1, 2].map(|number| signer.sign(&claims(number, now, &contents, &document)));
-        let scene = Self {
+        let fixture = Self {
             folder,
             key: hex(&signer.public_key()),
             receipts,
             signer,
             document,
-            manifest: bytes,
-            issuer: Arc::new(issuer),
+            manifest: enclave.manifest.encode().unwrap(),
+            issuer: Arc::new(enclave.issuer),
             contents,
             now,
         };
         let bundle = AuditBundle {
-            receipt: scene.receipts[1].clone(),
-            document: scene.document.clone(),
-            manifest: scene.manifest.clone(),
+            receipt: fixture.receipts[1].clone(),
+            document: fixture.document.clone(),
+            manifest: fixture.manifest.clone(),
             content: None,
             salt: None,
             crls: Vec::new(),
         };
-        scene.write("bundle.json", bundle.to_json().unwrap().as_bytes());
-        scene.write("receipt", &scene.receipts[1]);
-        scene.write("policy.json", policy.to_json().as_bytes());
-        scene.write("earlier.json", to_json(&scene.head(2)).unwrap().as_bytes());
-        scene.write("head.json", to_json(&scene.head(3)).unwrap().as_bytes());
-        scene.write(
-            "proof.json",
-            to_json(&scene.inclusion()).unwrap().as_bytes(),
+        fixture.write("bundle.json", bundle.to_json().unwrap().as_bytes());
+        fixture.write("receipt", &fixture.receipts[1]);
+        fixture.write("policy.json", enclave.policy.to_json().as_bytes());
+        fixture.write(
+            "earlier.json",
+            to_json(&fixture.head(2)).unwrap().as_bytes(),
         );
-        let consistency = to_json(&scene.consistency()).unwrap();
-        scene.write("consistency.json", consistency.as_bytes());
-        scene
+        fixture.write("head.json", to_json(&fixture.head(3)).unwrap().as_bytes());
+        fixture.write(
+            "proof.json",
+            to_json(&fixture.inclusion()).unwrap().as_bytes(),
+        );
+        let consistency = to_json(&fixture.consistency()).unwrap();
+        fixture.write("consistency.json", consistency.as_bytes());
+        fixture
     }
 
     pub(crate) fn head(&self, size: usize) -> SignedHead {
@@ -169,87 +158,44 @@ impl Scene {
     }
 }
 
+/// A manifest with one key that opens nothing.
 pub(crate) fn manifest(signer: &ReceiptSigner, now: u64) -> ServiceManifest {
-    ServiceManifest {
-        version: 1,
-        sealing_keys: vec![KeyConfig {
-            key_id: 1,
-            kem: Kem::X25519,
-            public_key: vec![9; 32],
-            symmetric: vec![(Kdf::HkdfSha256, Aead::Aes256Gcm)],
-        }],
-        receipt_key: signer.public_key(),
-        model: ModelIdentity {
-            id: "all-MiniLM-L6-v2".into(),
-            version: "1".into(),
-            sha256: [5; 32],
-            hash_scheme: HashScheme::Sha256Manifest,
-            dimension: 384,
-            max_tokens: 256,
-        },
-        policy_version: "1".into(),
-        security_mode: SecurityMode::Evaluation,
-        not_before: now - 60,
-        not_after: now + 3600,
-    }
+    let key = KeyConfig {
+        key_id: 1,
+        kem: Kem::X25519,
+        public_key: vec![9; 32],
+        symmetric: vec![(Kdf::HkdfSha256, Aead::Aes256Gcm)],
+    };
+    keyed_manifest(
+        vec![key],
+        signer.public_key(),
+        UnixMillis::from_seconds(now),
+    )
 }
 
 fn claims(number: u64, now: u64, contents: &Contents, document: &[u8]) -> ReceiptClaims {
     ReceiptClaims {
-        issuer: "clearseal".into(),
         issued_at: now + number,
-        id: [9; 16],
         nonce: None,
-        model_id: "all-MiniLM-L6-v2".into(),
-        model_version: "1".into(),
-        model_hash: [5; 32],
-        model_hash_scheme: Some(HashScheme::Sha256Manifest),
-        request_hash: [6; 32],
-        response_hash: [7; 32],
         document_hash: receipt_hash(document),
-        measurements: Measurements {
-            platform: Platform::NitroPcr,
-            pcr0: contents.pcrs[&0],
-            pcr1: contents.pcrs[&1],
-            pcr2: contents.pcrs[&2],
-            pcr3: None,
-            pcr4: None,
-            pcr8: None,
-        },
-        policy_version: "1".into(),
+        measurements: measurements(&contents.pcrs),
         sequence_number: number,
-        execution_time_ms: 7,
-        memory_peak_mb: 170,
         security_mode: SecurityMode::Evaluation,
+        ..fixtures::receipt::claims()
     }
 }
 
 /// Answers each request by its path, for as long as the test runs.
 pub(crate) fn host(answers: Vec<(String, Vec<u8>)>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut request = [0; 2048];
-            let length = stream.read(&mut request).unwrap();
-            let request = String::from_utf8_lossy(&request[..length]).into_owned();
-            let path = request.split(' ').nth(1).unwrap_or_default();
-            let (status, body) = answers
-                .iter()
-                .find(|(known, _)| known == path || path.starts_with(&format!("{known}?nonce=")))
-                .map_or(
-                    ("404 Not Found", &br#"{"code":"LOG_UNKNOWN"}"#[..]),
-                    |(_, body)| ("200 OK", &body[..]),
-                );
-            let length = body.len();
-            write!(
-                stream,
-                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
-            )
-            .unwrap();
-            stream.write_all(body).unwrap();
+    let address = http::serve(move |request, stream| {
+        let is = |known: &String| {
+            known == request.target()
+                || known == request.path() && request.query().starts_with("nonce=")
+        };
+        match answers.iter().find(|(known, _)| is(known)) {
+            Some((_, body)) => http::respond(stream, "200 OK", body),
+            None => http::respond(stream, "404 Not Found", br#"{"code":"LOG_UNKNOWN"}"#),
         }
     });
-    url
+    format!("http://{address}")
 }
