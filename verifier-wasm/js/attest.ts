@@ -49,16 +49,21 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
   const answered = request(transport, url, LONGEST_EVIDENCE, { headers }, signal)
     // The enclave's clock is compared with this moment, whenever the rest comes.
     .then((answer) => ({ reply: answer, now: service.now() }));
-  const lists = revocationLists(service, signal);
+  const listing = new AbortController();
+  const stop = signal ? AbortSignal.any([signal, listing.signal]) : listing.signal;
+  const lists = revocationLists(service, stop);
   const [{ reply, now }, serverPolicy] = await Promise.all([
     answered,
     asksTheService ? developmentPolicy(service, signal) : null,
   ]);
-  if (reply.status === "unreachable") return reply;
-  if (reply.status === "denied") return unreachable(reply.problem);
-  if (reply.status === "key-unknown") return { status: "unreachable", problem: ODD };
+  if (reply.status !== "ok") {
+    listing.abort();
+    if (reply.status === "unreachable") return reply;
+    return unreachable(reply.status === "denied" ? reply.problem : ODD);
+  }
   const waits = requiresLists(own ?? serverPolicy);
   const crls = (waits ? await lists : await within(lists, LISTS_WAIT_MS)) ?? new Uint8Array(0);
+  listing.abort();
   challenge.setCrls(crls);
   const verifying = service.allowSimulated
     ? challenge.verifyAllowingSimulation(reply.bytes, service.policy, serverPolicy, now, service.subtle)
