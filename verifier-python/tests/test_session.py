@@ -108,9 +108,9 @@ def test_the_next_service_is_asked_where_one_fails(service: Service) -> None:
         with clearseal.connect([dead, service.url], allow_simulated=True) as session:
             assert embed(session) == 200
             assert [it.state for it in session.upstreams] == ["unreachable", "simulated"]
-        with pytest.raises(clearseal.Unreachable) as nobody:
+        with pytest.raises(clearseal.Unreachable) as no_one:
             clearseal.connect(dead, allow_simulated=True)
-        assert (nobody.value.code, nobody.value.status) == ("NETWORK", None)
+        assert (no_one.value.code, no_one.value.status) == ("NETWORK", None)
 
 
 def test_one_seal_for_several_enclaves(host: Host, tmp_path: Path) -> None:

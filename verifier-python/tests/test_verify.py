@@ -209,8 +209,8 @@ def test_a_changed_bundle_is_refused(service: Service) -> None:
 
 def genuine() -> list[Path]:
     """Documents signed by AWS, which this project does not ship."""
-    beside = Path(__file__).resolve().parents[3] / "shared/vectors"
-    return sorted((Path(os.environ.get("CLEARSEAL_VECTORS", beside)) / "nitro/documents").glob("*.cbor"))
+    default = Path(__file__).resolve().parents[3] / "shared/vectors"
+    return sorted((Path(os.environ.get("CLEARSEAL_VECTORS", default)) / "nitro/documents").glob("*.cbor"))
 
 
 def test_genuine_documents_are_authentic_and_no_more_without_a_nonce() -> None:
@@ -233,9 +233,9 @@ def test_genuine_documents_are_authentic_and_no_more_without_a_nonce() -> None:
         }
         with pytest.raises(clearseal.Refused) as refused:
             clearseal.verify_document(document, policy=policy)
-        said = refused.value.report.raw["document"]
-        made = datetime.fromtimestamp(said["timestampMs"] / 1000, timezone.utc)
-        pcrs = {str(pcr["index"]): pcr["value"] for pcr in said["pcrs"] if pcr["index"] < 3}
+        reported = refused.value.report.raw["document"]
+        made = datetime.fromtimestamp(reported["timestampMs"] / 1000, timezone.utc)
+        pcrs = {str(pcr["index"]): pcr["value"] for pcr in reported["pcrs"] if pcr["index"] < 3}
         if any(set(value) == {"0"} for value in pcrs.values()):
             continue
         policy["releases"] = [{"name": "its own", "pcrs": pcrs}]

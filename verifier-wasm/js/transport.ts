@@ -132,7 +132,7 @@ function refusal(response: Response, url: URL, code: string | null): Problem {
   return {
     code: code ?? "HOST_REFUSED",
     title: "The host did not pass the request on",
-    detail: `${url.origin} answered with status ${response.status}, without a seal: nobody vouches for what it says.`,
+    detail: `${url.origin} answered with status ${response.status}, without a seal: no one vouches for its content.`,
     remedy: response.status >= 500 || response.status === 429 ? "Try again later." : "Check the address.",
   };
 }
@@ -187,7 +187,7 @@ function offline(url: URL, cause: unknown): Problem {
   return {
     code: "NETWORK",
     title: "The host cannot be reached",
-    detail: `No connection to ${url.origin} came about${why}.`,
+    detail: `Could not connect to ${url.origin}${why}.`,
     remedy: "Check the address and the network, and whether the service is running.",
   };
 }

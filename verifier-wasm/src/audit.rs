@@ -395,7 +395,7 @@ impl Auditor {
                 checks: log.into_rows(),
                 ..ReceiptReport::refused_unchecked(
                     "NO_KEY",
-                    "A receipt alone names no key, so nobody can say who signed it.",
+                    "A receipt alone names no key, so no one can tell who signed it.",
                     "Add its audit bundle, or the receipt key (64 hex digits) out of evidence that you verified.",
                     UnixMillis(0),
                 )

@@ -82,7 +82,7 @@ impl Challenge {
         }
     }
 
-    /// As [`verify`](Self::verify), but accepts a simulated enclave too, whose operator can read everything that is sealed to it.
+    /// Verifies like [`verify`](Self::verify), and accepts a simulated enclave too, whose operator can read everything that is sealed to it.
     /// For development. `serverPolicy`, the service's own policy, is used only if neither caller nor build has one.
     #[wasm_bindgen(js_name = verifyAllowingSimulation)]
     pub async fn verify_allowing_simulation(

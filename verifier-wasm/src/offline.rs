@@ -49,7 +49,7 @@ pub fn inspect_document(document: &[u8], at_ms: f64) -> Result<Ts<AttestationRep
     Ok(report.into_ts()?)
 }
 
-/// As [`inspect_document`], but verifies signatures with `subtle` if available: faster, with the same report.
+/// Inspects like [`inspect_document`], and verifies signatures with `subtle` if available: faster, with the same report.
 #[wasm_bindgen(js_name = inspectDocumentFast)]
 pub async fn inspect_document_fast(
     document: Vec<u8>,

@@ -122,11 +122,11 @@ test("the service is asked for a policy only if simulation is allowed and there 
     };
   };
   const allowSimulated = true;
-  const nobody = { asked: 0, judgedBy: [null, null], allowed: false, shown: null };
-  assert.deepEqual(await ask(fakeVerifier(), {}), nobody);
+  const refused = { asked: 0, judgedBy: [null, null], allowed: false, shown: null };
+  assert.deepEqual(await ask(fakeVerifier(), {}), refused);
   // Only `true` allows simulation.
   for (const other of [undefined, null, false, 1, "true", "false", {}]) {
-    assert.deepEqual(await ask(fakeVerifier(), { allowSimulated: other }), nobody);
+    assert.deepEqual(await ask(fakeVerifier(), { allowSimulated: other }), refused);
   }
   assert.deepEqual(await ask(fakeVerifier(), { allowSimulated }), {
     asked: 1,
@@ -292,7 +292,7 @@ test("an unknown key leads to one new check and one more attempt", async () => {
   assert.deepEqual(
     seen.sealed.map((request) => request.number),
     [1, 2],
-    "sealed anew, to the new key",
+    "sealed again, to the new key",
   );
   assert.deepEqual(seen.freed, [1]);
   assert.notEqual(open.report, before);

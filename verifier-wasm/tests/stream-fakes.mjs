@@ -103,11 +103,11 @@ export function fakeSockets(script) {
       seen.requests.push(input);
       this.#waiting += 1;
       seen.most = Math.max(seen.most, this.#waiting);
-      const said = this.#answer(input, seen.requests.length);
+      const reply = this.#answer(input, seen.requests.length);
       setTimeout(() => {
         this.#waiting -= 1;
-        if (said === "cut") this.cut();
-        else if (said) this.#hear(said);
+        if (reply === "cut") this.cut();
+        else if (reply) this.#hear(reply);
       }, 0);
     }
 

@@ -26,12 +26,12 @@ impl AttestationError {
         self.code
     }
 
-    /// What the evidence held. Displays as words for a person.
+    /// The value in the evidence. Displays as words for a person.
     pub fn observed(&self) -> &Observed {
         &self.observed
     }
 
-    /// What to do next, in one sentence.
+    /// The next step for the reader, in one sentence.
     pub fn remedy(&self) -> &'static str {
         self.code.remedy()
     }

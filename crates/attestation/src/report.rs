@@ -283,9 +283,9 @@ pub struct AttestationReport {
     pub verdict: Verdict,
     /// Stable code of the refusal.
     pub code: Option<String>,
-    /// What happened, in one sentence.
+    /// The outcome in one sentence.
     pub message: Option<String>,
-    /// What to do next, in one sentence.
+    /// The next step for the reader, in one sentence.
     pub remedy: Option<String>,
     /// The moment for which validity was judged, Unix milliseconds.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
@@ -385,7 +385,7 @@ pub struct DocumentView {
 pub struct PcrView {
     /// 0..=31.
     pub index: u8,
-    /// What AWS measures into it; empty for registers without a fixed meaning.
+    /// Content that AWS measures into it; empty for registers without a fixed meaning.
     pub role: String,
     /// Observed value, 96 hex digits.
     pub value: String,

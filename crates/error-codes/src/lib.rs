@@ -45,7 +45,7 @@ pub trait Coded {
     /// The stable code: capital letters, digits and underscores.
     fn code(&self) -> &str;
 
-    /// What to do next, in whole sentences. Contains nothing from a user's text.
+    /// The next step for the reader, in whole sentences. Contains nothing from a user's text.
     fn remedy(&self) -> &str;
 }
 

@@ -42,9 +42,9 @@ pub enum ItemContent {
 pub struct Unreadable {
     /// Stable code.
     pub code: &'static str,
-    /// What was found instead, in one sentence.
+    /// The input that was found instead, in one sentence.
     pub message: String,
-    /// What to do next, in one sentence.
+    /// The next step for the reader, in one sentence.
     pub remedy: &'static str,
 }
 

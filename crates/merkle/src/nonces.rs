@@ -2,7 +2,7 @@
 //!
 //! A document costs the Nitro Secure Module milliseconds, and carries one nonce. A host may collect waiting nonces,
 //! request one document, and give each client its [`NonceProof`]. The host need not be trusted: a root depends on every leaf, so a
-//! document that carries it was made after the client chose its nonce, whoever built the tree.
+//! document that carries it was made after the client chose its nonce, no matter who built the tree.
 //!
 //! | value | is, with SHA-256 as hash and big-endian numbers |
 //! | --- | --- |

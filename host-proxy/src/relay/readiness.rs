@@ -126,7 +126,7 @@ mod tests {
     fn only_text_in_the_form_of_a_code_reaches_the_log() {
         let codes = [
             (r#"{"code":"DRAINING","detail":"x"}"#, Some("DRAINING")),
-            (r#"{"code":"draining\nby nobody"}"#, None),
+            (r#"{"code":"draining\nby no one"}"#, None),
             (r#"{"code":7}"#, None),
             ("DRAINING", None),
         ];

@@ -95,7 +95,7 @@ fn frame(session: &mut Session, kind: Kind, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What two answers, a sign of life and a close look like on the wire.
+/// Two answers, a heartbeat and a close, as bytes on the wire.
 fn conversation(session: &mut Session) -> Vec<u8> {
     let first = frame(session, Kind::Data, &answer(0));
     let alive = frame(session, Kind::Heartbeat, b"");

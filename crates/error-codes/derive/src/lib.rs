@@ -160,7 +160,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
              }| quote!(#pattern => #message),
         );
         quote! {
-            /// What happened, in one sentence without its full stop.
+            /// The outcome in one sentence without its full stop.
             pub const fn message(&self) -> &'static str { match self { #(#arms,)* } }
         }
     });
@@ -172,7 +172,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
             /// The stable code.
             pub #constant fn code(&self) -> &#lifetime str { #code }
 
-            /// What to do next.
+            /// The next step for the reader.
             pub #constant fn remedy(&self) -> &#lifetime str { #remedy }
 
             #message

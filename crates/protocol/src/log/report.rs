@@ -52,9 +52,9 @@ pub struct LogReport {
     pub verdict: Verdict,
     /// Stable code of the refusal.
     pub code: Option<String>,
-    /// What happened, in one sentence.
+    /// The outcome in one sentence.
     pub message: Option<String>,
-    /// What to do next, in one sentence.
+    /// The next step for the reader, in one sentence.
     pub remedy: Option<String>,
     /// Every check, in order.
     pub checks: Vec<Row>,

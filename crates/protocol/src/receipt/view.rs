@@ -18,9 +18,9 @@ pub struct ReceiptReport {
     pub verdict: Verdict,
     /// Stable code of the refusal.
     pub code: Option<String>,
-    /// What happened, in one sentence.
+    /// The outcome in one sentence.
     pub message: Option<String>,
-    /// What to do next, in one sentence.
+    /// The next step for the reader, in one sentence.
     pub remedy: Option<String>,
     /// The moment at which the receipt was appraised, Unix milliseconds: its own time, unless the caller named another.
     #[cfg_attr(feature = "tsify", tsify(type = "number"))]
