@@ -1,15 +1,15 @@
-//! Trust policies that are replaced while a command runs.
+//! Trust policies that are replaced while a command runs: their source, and reports of changes.
 
-use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clearseal_client::{PolicyNews, PolicySource, SourceError};
 
 use crate::args::PolicyFlags;
+use crate::notice::notice;
 
 impl PolicyFlags {
-    /// The place that the policy comes from; none where no policy was named.
+    /// Returns the source of the policy, or `None` if no policy was given.
     pub(crate) fn source(&self) -> Result<Option<PolicySource>> {
         if let Some(path) = &self.policy {
             return Ok(Some(PolicySource::file(path)));
@@ -21,9 +21,9 @@ impl PolicyFlags {
         let source = PolicySource::signed(url, &key, self.policy_state.clone());
         let source = source.map_err(|error| describe(&error))?;
         if self.policy_state.is_none() {
-            say(
-                "the highest policy number is kept in memory alone: after a restart an older policy is accepted until it ends; \
-                 --policy-state FILE keeps it",
+            notice(
+                "the highest policy number is kept only in memory: after a restart an older policy is accepted until it ends; \
+                 use --policy-state FILE to keep the number",
             );
         }
         let every = Duration::from_secs(self.policy_every.into());
@@ -31,14 +31,14 @@ impl PolicyFlags {
     }
 }
 
-/// Message, code and remedy.
+/// Formats message, code and remedy of an error of the source.
 pub(crate) fn describe(error: &SourceError) -> anyhow::Error {
     anyhow!("{error} ({}). {}", error.code(), error.remedy())
 }
 
-/// Tells on standard error what became of the policy.
-pub(crate) fn tell(news: PolicyNews<'_>) {
-    say(&match news {
+/// Reports on standard error that the policy changed, or that its source failed or recovered.
+pub(crate) fn report_news(news: PolicyNews<'_>) {
+    notice(&match news {
         PolicyNews::Changed { name, change } => format!(
             "trust policy {name} is in force: {} sessions go on, {} ended",
             change.kept, change.ended
@@ -50,9 +50,4 @@ pub(crate) fn tell(news: PolicyNews<'_>) {
         PolicyNews::Recovered => "the trust policy can be read again".to_owned(),
         _ => return,
     });
-}
-
-fn say(text: &str) {
-    // Nowhere else to say it where standard error is closed.
-    let _ = writeln!(std::io::stderr(), "{}", crate::shown::shown(text));
 }

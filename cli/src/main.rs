@@ -1,10 +1,11 @@
-//! `clearseal`: the verifier of the page, in a terminal. It has no rules of its own: every verdict comes from the crates
-//! `attestation` and `protocol`.
+//! `clearseal`: the same verifier as the web page, in a terminal. Every verdict comes from the crates `attestation` and
+//! `protocol`; this crate adds no rules.
 #![forbid(unsafe_code)]
 
 mod args;
 mod attestation;
 mod embed;
+mod failure;
 mod follow;
 mod input;
 mod keys;
@@ -13,6 +14,7 @@ mod log;
 mod manual;
 mod model;
 mod moment;
+mod notice;
 mod policy;
 mod private;
 mod proxy;
@@ -22,17 +24,21 @@ mod render;
 mod shown;
 mod vector;
 
-use args::{Cli, Command, Inspect, ModelVerb, PolicyVerb, ReleaseVerb, Verify};
-use clap::Parser;
-use error_codes::Coded;
 use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Could not judge: an unreadable file, bad arguments, no answer.
+use clap::Parser;
+use error_codes::Coded;
+
+use args::{
+    Cli, Command, InspectCommand, ModelCommand, PolicyCommand, ReleaseCommand, VerifyCommand,
+};
+
+/// Exit status if the check could not be made: an unreadable file, bad arguments, no answer.
 const NO_JUDGEMENT: u8 = 2;
 
-/// As of a program that SIGPIPE ended: the reader of standard output, such as `head`, has seen enough.
+/// Exit status of a program that SIGPIPE ended: the reader of standard output, such as `head`, closed the pipe.
 const BROKEN_PIPE: u8 = 128 + 13;
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
@@ -43,47 +49,47 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn main() -> ExitCode {
-    // clap, too, ends with 2 where the arguments are wrong.
+    // clap also exits with 2 if the arguments are wrong.
     let cli = Cli::parse();
     let outcome = match &cli.command {
         Command::Inspect {
-            what: Inspect::Attestation(args),
+            command: InspectCommand::Attestation(args),
         } => attestation::inspect(args),
         Command::Verify {
-            what: Verify::Attestation(args),
+            command: VerifyCommand::Attestation(args),
         } => attestation::verify(args),
         Command::Verify {
-            what: Verify::Receipt(args),
+            command: VerifyCommand::Receipt(args),
         } => receipt::verify(args),
         Command::Verify {
-            what: Verify::Bundle(args),
+            command: VerifyCommand::Bundle(args),
         } => receipt::verify_bundle(args),
         Command::Verify {
-            what: Verify::Log(args),
+            command: VerifyCommand::Log(args),
         } => log::verify(args),
         Command::Verify {
-            what: Verify::Keys(args),
+            command: VerifyCommand::Keys(args),
         } => keys::verify(args),
         Command::Verify {
-            what: Verify::Vector(args),
+            command: VerifyCommand::Vector(args),
         } => vector::verify(args),
         Command::Verify {
-            what: Verify::KmsPolicy(args),
+            command: VerifyCommand::KmsPolicy(args),
         } => kms::verify(args),
         Command::Policy {
-            what: PolicyVerb::Check(args),
+            command: PolicyCommand::Check(args),
         } => policy::check(args),
         Command::Policy {
-            what: PolicyVerb::Kms(args),
+            command: PolicyCommand::Kms(args),
         } => kms::write(args),
         Command::Model {
-            what: ModelVerb::Seal(args),
+            command: ModelCommand::Seal(args),
         } => model::seal(args),
         Command::Model {
-            what: ModelVerb::Inspect(args),
+            command: ModelCommand::Inspect(args),
         } => model::inspect(args),
         Command::Release {
-            what: ReleaseVerb::Verify(args),
+            command: ReleaseCommand::Verify(args),
         } => release::verify(args),
         Command::Embed(args) => embed::embed(args),
         Command::Proxy(args) => proxy::proxy(args),
@@ -94,13 +100,13 @@ fn main() -> ExitCode {
         if is_broken_pipe(&error) {
             return ExitCode::from(BROKEN_PIPE);
         }
-        // Nothing is left to do where even standard error is closed.
+        // A failure is ignored: standard error is closed, so nothing can report it.
         let _ = writeln!(
             std::io::stderr(),
             "clearseal: {}",
             shown::shown(&format!("{error:#}"))
         );
-        if let Some(cause) = error.chain().find_map(coded) {
+        if let Some(cause) = error.chain().find_map(find_coded) {
             let advice = format!("  {} [{}]", cause.remedy(), cause.code());
             let _ = writeln!(std::io::stderr(), "{}", shown::shown(&advice));
         }
@@ -108,8 +114,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// The cause as an error that says what to do next, if it is one.
-fn coded<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a dyn Coded> {
+/// Downcasts the cause to an error with a code and a remedy.
+fn find_coded<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a dyn Coded> {
     fn of<'a, E: Coded + Error + 'static>(
         cause: &'a (dyn Error + 'static),
     ) -> Option<&'a dyn Coded> {

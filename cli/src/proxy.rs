@@ -1,6 +1,6 @@
-//! `clearseal proxy`: a local port that speaks plain OpenAI, and seals everything to a verified enclave.
+//! `clearseal proxy`: serves OpenAI's API on a local port, and seals every request to a verified enclave.
 //!
-//! A request passes four gates: the Host field (a page that rebinds its name to 127.0.0.1 is refused), the origin (a page's
+//! A request passes four checks: the Host field (a page that rebinds its name to 127.0.0.1 is refused), the origin (a page's
 //! requests carry `Origin` or `Sec-Fetch-Site`, and no page of another site is answered), the API key, the method and path.
 
 mod gate;
@@ -8,20 +8,23 @@ mod receipts;
 mod serve;
 mod status;
 
-use crate::args::ProxyArgs;
-use crate::{embed, follow, render};
-use anyhow::{Context, Result, bail};
-use clearseal_client::{Client, Error, State};
-pub(crate) use gate::HostName;
-use receipts::ReceiptFile;
-use serve::Proxy;
-use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use clearseal_client::{Client, Error, State};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Verifies, then serves until it is told to stop. Starts nothing on a verdict that was not accepted.
+use crate::args::ProxyArgs;
+use crate::failure::describe;
+use crate::notice::notice;
+use crate::{follow, render};
+pub(crate) use gate::HostName;
+use receipts::ReceiptFile;
+use serve::Proxy;
+
+/// Verifies the enclave, then serves until a signal stops it. Does not start on a verdict that was not accepted.
 pub(crate) fn proxy(args: &ProxyArgs) -> Result<ExitCode> {
     if !args.listen.ip().to_canonical().is_loopback() && !args.allow_remote {
         bail!(
@@ -51,7 +54,7 @@ pub(crate) fn proxy(args: &ProxyArgs) -> Result<ExitCode> {
     runtime.block_on(run(args))
 }
 
-/// Whether a client can send this key as it is: fields lose spaces at both ends.
+/// Returns whether a client can send this key unchanged: spaces at both ends of a field are lost.
 fn is_sendable(key: &str) -> bool {
     let is_visible = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
     !key.is_empty() && key.trim() == key && key.bytes().all(is_visible)
@@ -70,17 +73,17 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
         let first = source.load().await;
         client = client.policy(first.map_err(|error| follow::describe(&error))?);
     }
-    let client = client.build().map_err(|error| embed::said(&error))?;
+    let client = client.build().map_err(|error| describe(&error))?;
     match client.connect().await {
         Ok(_) => {}
         Err(Error::Refused(report)) => {
             render::refusal(&report)?;
             return Ok(ExitCode::from(1));
         }
-        Err(error) => return Err(embed::said(&error)),
+        Err(error) => return Err(describe(&error)),
     }
     let receipts = match &args.receipts {
-        Some(path) => Some(ReceiptFile::open(path, args.receipts_size, say)?),
+        Some(path) => Some(ReceiptFile::open(path, args.receipts_size, notice)?),
         None => None,
     };
     let listener = TcpListener::bind(args.listen)
@@ -89,22 +92,22 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
     let address = listener
         .local_addr()
         .context("the listener has no address")?;
-    // Only now: until it serves, a signal ends the process at once.
+    // Installed only now, so that a signal before this point ends the process at once.
     let stop = Stop::new()?;
     for (url, state) in client.states() {
         if let State::Simulated(_) = state {
-            say(&format!(
+            notice(&format!(
                 "SIMULATED: {url} proves nothing about hardware. Send nothing private."
             ));
         }
     }
-    say(&format!(
-        "OpenAI's API is on http://{address}/v1; what was verified is on http://{address}/"
+    notice(&format!(
+        "OpenAI's API is on http://{address}/v1; the verdict is on http://{address}/"
     ));
     let proxy = Arc::new(Proxy::new(client.clone(), args, receipts));
     let following = async {
         match source {
-            Some(source) => client.follow(source, follow::tell).await,
+            Some(source) => client.follow(source, follow::report_news).await,
             None => std::future::pending().await,
         }
     };
@@ -117,7 +120,7 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// SIGINT and SIGTERM.
+/// Signals that stop the proxy: SIGINT and SIGTERM.
 struct Stop {
     interrupt: Signal,
     terminate: Signal,
@@ -132,8 +135,8 @@ impl Stop {
         })
     }
 
-    /// Returns when the next one arrives.
-    async fn requested(&mut self) {
+    /// Waits for the next signal.
+    async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -141,18 +144,13 @@ impl Stop {
     }
 }
 
-/// Looks at the trust policy on each SIGHUP, for as long as it is polled.
+/// Reads the trust policy on each SIGHUP. Never returns.
 async fn refresh_on_hangup(client: &Client) {
     if let Ok(mut hangups) = signal(SignalKind::hangup()) {
         while hangups.recv().await.is_some() {
             client.refresh_policy();
         }
     }
-    // Without a handler a change still counts at the next look.
+    // Without a handler, a change takes effect when the policy is next polled.
     std::future::pending::<()>().await;
-}
-
-fn say(text: &str) {
-    // Nowhere else to say it where standard error is closed.
-    let _ = writeln!(std::io::stderr(), "{}", crate::shown::shown(text));
 }

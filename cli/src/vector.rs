@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Appends the proofs of one answer: a line of evidence, then a line for each item.
-pub(crate) fn write(file: &mut BufWriter<File>, bundle: &AuditBundle) -> Result<()> {
+pub(crate) fn write_proofs(file: &mut BufWriter<File>, bundle: &AuditBundle) -> Result<()> {
     let (evidence, proofs) = prove(bundle)?;
     let lines = std::iter::once(evidence.to_json()).chain(proofs.iter().map(VectorProof::to_json));
     for line in lines {

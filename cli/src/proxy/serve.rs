@@ -211,7 +211,7 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: St
         };
         let (accepted, place) = tokio::select! {
             next = next => next?,
-            () = stop.requested() => break,
+            () = stop.wait() => break,
         };
         let Ok((stream, _)) = accepted else {
             // Out of descriptors, most likely: some come back when connections end.
@@ -244,7 +244,7 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: St
     tokio::select! {
         () = ended => {}
         () = tokio::time::sleep(DRAIN_TIMEOUT) => {}
-        () = stop.requested() => {}
+        () = stop.wait() => {}
     }
     Ok(())
 }

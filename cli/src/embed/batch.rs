@@ -1,0 +1,91 @@
+//! Batches of input lines.
+
+use std::io::BufRead;
+
+use anyhow::{Context, Result};
+
+/// Maximum bytes of a batch's lines, well below the limit of one message of a channel.
+pub(super) const BATCH_BYTES: usize = 384 << 10;
+
+/// Lines of the input with their numbers, starting at 0; `numbers` and `texts` have the same length.
+#[derive(Default)]
+pub(super) struct LineBatch {
+    pub(super) numbers: Vec<usize>,
+    pub(super) texts: Vec<String>,
+}
+
+/// Reads batches of up to `size` lines and [`BATCH_BYTES`] bytes. A longer line gets its own batch. Skips empty lines, which keep
+/// their numbers. Removes a byte order mark, which editors write, from the first line.
+pub(super) fn read_batches(
+    input: impl BufRead,
+    size: u16,
+) -> impl Iterator<Item = Result<LineBatch>> {
+    let mut lines = input
+        .lines()
+        .enumerate()
+        .map(|(number, line)| line.map(|line| (number, strip_bom(number, line))))
+        .filter(|line| !line.as_ref().is_ok_and(|(_, line)| line.trim().is_empty()))
+        .peekable();
+    std::iter::from_fn(move || {
+        let (mut batch, mut bytes) = (LineBatch::default(), 0);
+        while batch.numbers.len() < usize::from(size) {
+            let fits = |line: &std::io::Result<(usize, String)>| match line {
+                Ok((_, line)) => bytes == 0 || bytes + line.len() <= BATCH_BYTES,
+                Err(_) => true,
+            };
+            match lines.next_if(fits) {
+                Some(Ok((number, line))) => {
+                    bytes += line.len();
+                    batch.numbers.push(number);
+                    batch.texts.push(line);
+                }
+                Some(Err(error)) => {
+                    return Some(Err(error).context("standard input is not UTF-8 text"));
+                }
+                None => break,
+            }
+        }
+        (!batch.numbers.is_empty()).then_some(Ok(batch))
+    })
+}
+
+fn strip_bom(number: usize, mut line: String) -> String {
+    if number == 0 && intake::strip_bom(&line).len() < line.len() {
+        line.remove(0);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BATCH_BYTES, read_batches};
+
+    #[test]
+    fn batches_are_cut_by_lines_and_by_bytes() {
+        let long = "x".repeat(BATCH_BYTES / 2);
+        let input = format!("a\n\nb\nc\n{long}\n{long}\n{long}{long}{long}\nd\n");
+        let numbers = read_batches(input.as_bytes(), 2).map(|batch| match batch {
+            Ok(batch) => batch.numbers,
+            Err(error) => panic!("{error}"),
+        });
+        let expected = [vec![0, 2], vec![3, 4], vec![5], vec![6], vec![7]];
+        assert_eq!(numbers.collect::<Vec<_>>(), expected);
+        let broken = read_batches(&b"a\n\xff\n"[..], 8).next();
+        assert!(broken.is_some_and(|batch| batch.is_err()));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_not_part_of_the_first_text() {
+        for (input, expected) in [
+            ("\u{feff}a\n\u{feff}b\n", vec!["a", "\u{feff}b"]),
+            ("\u{feff}\na\n", vec!["a"]),
+            ("\u{feff}", vec![]),
+        ] {
+            let texts = read_batches(input.as_bytes(), 8).flat_map(|batch| match batch {
+                Ok(batch) => batch.texts,
+                Err(error) => panic!("{error}"),
+            });
+            assert_eq!(texts.collect::<Vec<_>>(), expected);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Output of `clearseal embed`: rows, receipts, proofs, progress and the exit status.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clearseal_client::{Embeddings, Error};
+
+use super::output::{Output, Row};
+use super::progress::{Progress, input_size};
+use crate::args::EmbedArgs;
+use crate::failure::describe;
+use crate::notice::notice;
+
+/// Destination of rows, receipts, proofs and progress.
+pub(super) struct Sink {
+    out: Output,
+    receipts: Option<BufWriter<File>>,
+    proofs: Option<BufWriter<File>>,
+    progress: Progress,
+    /// Number of lines that the service refused.
+    refused_lines: u64,
+}
+
+/// Exit status if the service refused some lines; all others are written.
+const LINES_REFUSED: u8 = 3;
+
+impl Sink {
+    pub(super) fn new(args: &EmbedArgs, dimension: usize) -> Result<Self> {
+        // Created first: an invalid argument must not replace the files of an earlier run.
+        let out = Output::new(args, dimension)?;
+        Ok(Self {
+            receipts: args.receipts.as_deref().map(create_file).transpose()?,
+            proofs: args.proofs.as_deref().map(create_file).transpose()?,
+            out,
+            progress: Progress::new(input_size()),
+            refused_lines: 0,
+        })
+    }
+
+    /// Writes the rows of one answer, receipts and proofs first: without them, a published row could never be proved.
+    pub(super) fn write(
+        &mut self,
+        numbers: &[usize],
+        texts: &[String],
+        embedded: &Embeddings,
+    ) -> Result<()> {
+        if let Some(file) = &mut self.receipts {
+            let bundle = embedded.answer.bundle(false);
+            let bundle = bundle.context("the answer has no receipt")?.to_json()?;
+            let bundle: serde_json::Value = serde_json::from_str(&bundle)?;
+            writeln!(file, "{bundle}")
+                .and_then(|()| file.flush())
+                .context("cannot write the receipts")?;
+        }
+        if let Some(file) = &mut self.proofs {
+            let bundle = embedded.answer.bundle(true);
+            crate::vector::write_proofs(file, &bundle.context("the answer has no receipt")?)?;
+            file.flush().context("cannot write the proofs")?;
+        }
+        for ((index, text), item) in numbers.iter().zip(texts).zip(&embedded.items) {
+            self.progress.count(text.len(), item.tokens, item.truncated);
+            self.out.write(&Row {
+                index: *index,
+                text,
+                tokens: item.tokens,
+                truncated: item.truncated,
+                embedding: &item.vector,
+            })?;
+        }
+        self.out.flush()?;
+        self.progress.show();
+        Ok(())
+    }
+
+    /// Counts and reports lines that the service refused.
+    pub(super) fn report_refused(&mut self, numbers: &[usize], error: &Error) {
+        for number in numbers {
+            self.refused_lines += 1;
+            notice(&format!("index {number} is left out: {}", describe(error)));
+        }
+    }
+
+    pub(super) fn exit_code(&self) -> ExitCode {
+        match self.refused_lines {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::from(LINES_REFUSED),
+        }
+    }
+
+    pub(super) fn finish(self) -> Result<()> {
+        self.out.finish()?;
+        self.progress.end();
+        match self.refused_lines {
+            0 => {}
+            1 => notice("1 line was refused and has no row"),
+            lines => notice(&format!("{lines} lines were refused and have no rows")),
+        }
+        Ok(())
+    }
+}
+
+/// Creates a file that only the user can read: a proof contains the salt of its text, which allows guesses of the text to be tested.
+fn create_file(path: &Path) -> Result<BufWriter<File>> {
+    let mut options = crate::private::options();
+    let file = options.write(true).create(true).truncate(true).open(path);
+    let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(BufWriter::new(file))
+}
