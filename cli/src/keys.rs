@@ -1,4 +1,4 @@
-//! `clearseal verify keys`: does a host show the log of the keys that a client was given, and hand out the same keys to a stranger?
+//! `clearseal verify keys`: whether hosts publish the log of a client's keys, and give the same keys to an unknown client.
 //!
 //! An enclave begins the log of its receipt key with its key configuration, and signs the log. A host can run an enclave for one user
 //! alone, and still show that log to everyone who names it. But it gives the keys of that enclave to that user alone. So this also asks
@@ -60,7 +60,7 @@ struct Given {
     refused: Option<String>,
 }
 
-/// What a host showed: the keys' place in its log.
+/// Answer of one host: the inclusion of the keys in its log.
 struct Answer {
     host: Host,
     inclusion: Option<Inclusion>,
@@ -98,7 +98,7 @@ pub(crate) fn verify(args: &VerifyKeysArgs) -> Result<ExitCode> {
         );
     let hosts = match conclusion.including_simulated() {
         Some(attested) => ask_all(args, &policy, &manifest, &Expectations::of(&attested))?,
-        // Whatever a host shows for keys of no enclave proves nothing.
+        // For keys that no enclave attested, the answer of a host proves nothing.
         None => Vec::new(),
     };
     let refused = hosts
@@ -156,7 +156,7 @@ fn ask_all(
         let log = match &inclusion {
             None => LogReport::keys_not_shown(),
             Some(inclusion) => {
-                // A host that forks has no proof to give, and its refusal is no reason to end without a report.
+                // A host that forks its log cannot give a proof; its refusal must not end the command without a report.
                 let consistency = earlier
                     .as_deref()
                     .and_then(|before| between(&host, before, &inclusion.head).ok().flatten());

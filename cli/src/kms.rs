@@ -11,7 +11,7 @@ use key_policy::{
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// It was judged, and somebody can get around attestation.
+/// Exit status if someone may decrypt without attestation.
 const REFUSED: u8 = 1;
 
 /// Prints the key policy of a trust policy.
@@ -54,7 +54,7 @@ pub(crate) fn verify(args: &VerifyKmsPolicyArgs) -> Result<ExitCode> {
     let policy = match KeyPolicy::parse(&input::read_json(&args.file)?) {
         Ok(policy) => policy,
         Err(error) => {
-            // What is not understood may be a hole: that is a judgement.
+            // A policy that is not understood may allow a bypass, so it is refused.
             let report = serde_json::json!({ "holds": false, "code": error.code(), "message": error.to_string() });
             if args.json {
                 render::json(&report)?;
@@ -167,7 +167,7 @@ fn at(moment: Moment) -> Result<UnixMillis> {
     }
 }
 
-/// A key, and not an alias: requests name the key itself, whatever they were sent to.
+/// Returns whether `arn` names a key. An alias is refused, because requests always name the key itself.
 fn is_key(arn: &str) -> bool {
     let parts: Vec<&str> = arn.splitn(6, ':').collect();
     match parts.as_slice() {
@@ -185,7 +185,7 @@ fn is_key(arn: &str) -> bool {
     }
 }
 
-/// A role, and never an account or everyone.
+/// Returns whether `arn` names a role, not an account or everyone.
 fn is_role(arn: &str) -> bool {
     let parts: Vec<&str> = arn.splitn(6, ':').collect();
     match parts.as_slice() {

@@ -1,4 +1,4 @@
-//! `clearseal verify log`: is the receipt in the history that its enclave signed, and is there only one history?
+//! `clearseal verify log`: whether a receipt is in the log that its enclave signed, and whether two tree heads are consistent.
 
 use crate::args::VerifyLogArgs;
 use crate::receipt::{bundle, print_receipt};
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The log's report, and those of what it rests on.
+/// Report of the log, and of the receipt and attestation that it depends on.
 #[derive(Serialize)]
 struct Report {
     log: LogReport,
@@ -28,7 +28,7 @@ struct Report {
     attestation: Option<AttestationReport>,
 }
 
-/// Heads, inclusion, consistency.
+/// Verifies tree heads, inclusion and consistency.
 pub(crate) fn verify(args: &VerifyLogArgs) -> Result<ExitCode> {
     let host = args.url.as_deref().map(host_at).transpose()?;
     let (report, head) = match &args.file {
@@ -176,7 +176,7 @@ fn with_heads(args: &VerifyLogArgs, host: Option<&Host>) -> Result<(Report, Judg
     Ok((report, Judged::Signed(head)))
 }
 
-/// What was kept from before, and the proof that leads on from it.
+/// Tree head of an earlier run, and its consistency proof.
 struct Kept {
     head: Option<Vec<u8>>,
     consistency: Option<Consistency>,
@@ -210,7 +210,7 @@ impl Kept {
     }
 }
 
-/// Asks for the way from one head to another. None of the two is believed for it: sizes are only what is asked for.
+/// Fetches the consistency proof between two heads. The heads are not trusted here: their sizes only form the request.
 pub(crate) fn between(host: &Host, earlier: &[u8], head: &[u8]) -> Result<Option<Consistency>> {
     let (Ok((earlier, _)), Ok((head, _))) = (TreeHead::parse(earlier), TreeHead::parse(head))
     else {
@@ -228,7 +228,7 @@ pub(crate) fn between(host: &Host, earlier: &[u8], head: &[u8]) -> Result<Option
     ask(host, &path).map(Some)
 }
 
-/// Writes a judged head for the next time. An earlier one is replaced at once or not at all.
+/// Writes a judged head for the next run. Replaces an earlier file atomically.
 fn keep(head: Judged, host: Option<&Host>, path: &Path) -> Result<()> {
     let signed = match head {
         Judged::Signed(signed) => signed,
@@ -299,7 +299,7 @@ pub(crate) fn print_log(report: &LogReport) -> Result<()> {
         checks,
         head,
     } = report;
-    render::ladder(
+    render::print_checks(
         *verdict,
         [code, message, remedy].map(Option::as_deref),
         checks,

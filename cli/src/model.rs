@@ -13,12 +13,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use zeroize::Zeroizing;
 
-/// The container is not what it should be.
+/// Exit status if the container is refused.
 const REFUSED: u8 = 1;
 
 /// Seals a folder: one pass hashes its files, a second one seals them, a few chunks at a time.
 pub(crate) fn seal(args: &ModelSealArgs) -> Result<ExitCode> {
-    let folder = ModelFolder::open(&args.folder).map_err(|error| told(&error))?;
+    let folder = ModelFolder::open(&args.folder).map_err(|error| describe(&error))?;
     let key = match args.new_key {
         true => new_key(&args.key_file)?,
         false => read_key(&args.key_file)?,
@@ -34,7 +34,7 @@ pub(crate) fn seal(args: &ModelSealArgs) -> Result<ExitCode> {
             Ok((manifest, length))
         });
     progress.end();
-    let (manifest, length) = sealed.map_err(|error| told(&error))?;
+    let (manifest, length) = sealed.map_err(|error| describe(&error))?;
     writeln!(
         std::io::stdout(),
         "{}: {} files, {length} bytes\nmodel hash (sha256-manifest): {}",
@@ -45,12 +45,12 @@ pub(crate) fn seal(args: &ModelSealArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// With code and remedy.
-fn told(error: &FolderError) -> anyhow::Error {
+/// Formats the error with its code and remedy.
+fn describe(error: &FolderError) -> anyhow::Error {
     anyhow!("{}", error_codes::ErrorLine(error))
 }
 
-/// What a container says of itself; with a key, whether all of it is genuine.
+/// Contents of a container and, with a key, whether they are genuine.
 #[derive(Serialize)]
 struct Inspection {
     version: u16,
@@ -182,7 +182,7 @@ fn open_all(file: &mut File, header: Header, key: &DataKey) -> Result<()> {
     Ok(digests.finish()?)
 }
 
-/// Makes a key, and a file for it that only this user can read. Never replaces one.
+/// Generates a key and writes it to a new file that only this user can read.
 fn new_key(path: &Path) -> Result<DataKey> {
     let mut bytes = Zeroizing::new([0; 32]);
     getrandom::fill(&mut *bytes).context("the system gives no random bytes")?;
@@ -215,7 +215,7 @@ fn read_key(path: &Path) -> Result<DataKey> {
     Ok(DataKey::new(&bytes))
 }
 
-/// A line on a terminal that says how far it is; nothing elsewhere.
+/// Progress bar on a terminal; prints nothing elsewhere.
 struct Progress {
     total: u64,
     done: u64,
@@ -240,7 +240,7 @@ impl Progress {
         if self.percent.is_some_and(|shown| shown != percent) {
             self.percent = Some(percent);
             let full = usize::try_from(percent).unwrap_or(0).min(100) * BAR / 100;
-            // What cannot be shown need not be.
+            // Ignore a failure: progress is optional.
             write!(
                 std::io::stderr(),
                 "\r[{:<BAR$}] {percent:>3} %",

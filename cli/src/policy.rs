@@ -8,10 +8,10 @@ use attestation::{Acceptance, Policy, PolicyReview, ReleaseReview};
 use serde::Serialize;
 use std::process::ExitCode;
 
-/// It was judged, and nothing can be verified by it.
+/// Exit status if the policy accepts nothing.
 const REFUSED: u8 = 1;
 
-/// Why a file is no policy.
+/// Reason why a file is not a usable policy.
 #[derive(Serialize)]
 struct Refusal {
     usable: bool,
@@ -20,7 +20,7 @@ struct Refusal {
     remedy: &'static str,
 }
 
-/// Says what a trust policy accepts.
+/// Explains what a trust policy accepts.
 pub(crate) fn check(args: &PolicyCheckArgs) -> Result<ExitCode> {
     let at = match args.at {
         // A policy does not say when it was made.

@@ -1,8 +1,8 @@
-//! Files that hold what only their user may read: texts, vectors, salts, keys.
+//! Files that only their user may read: texts, vectors, salts, keys.
 
 use std::fs::OpenOptions;
 
-/// Options under which a file that is made is readable by its user alone.
+/// Returns options that create a file readable only by its user.
 pub(crate) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

@@ -22,7 +22,7 @@ struct Report {
     attestation: Option<AttestationReport>,
 }
 
-/// Parse, signature, claims, policy.
+/// Verifies a receipt: format, signature, claims and policy.
 pub(crate) fn verify(args: &VerifyReceiptArgs) -> Result<ExitCode> {
     let file = input::read_binary(&args.file)?;
     let own_bundle = bundle(&file);
@@ -58,7 +58,7 @@ pub(crate) fn verify(args: &VerifyReceiptArgs) -> Result<ExitCode> {
     ))
 }
 
-/// Attestation and receipt as one chain.
+/// Verifies attestation and receipt as one chain.
 pub(crate) fn verify_bundle(args: &VerifyBundleArgs) -> Result<ExitCode> {
     let mut bundle = std::str::from_utf8(&input::read(&args.file)?)
         .context("the file is not text")
@@ -140,7 +140,7 @@ fn window(args: &VerifyReceiptArgs) -> Option<Window> {
     })
 }
 
-/// The bundle that a file is, where it is one.
+/// Parses an audit bundle; returns `None` for any other file.
 pub(crate) fn bundle(bytes: &[u8]) -> Option<AuditBundle> {
     std::str::from_utf8(bytes)
         .ok()
@@ -170,7 +170,7 @@ pub(crate) fn print_receipt(report: &ReceiptReport) -> Result<()> {
         claims,
         judged_at_ms,
     } = report;
-    render::ladder(
+    render::print_checks(
         *verdict,
         [code, message, remedy].map(Option::as_deref),
         checks,

@@ -1,4 +1,4 @@
-//! `clearseal release verify`: whether a publisher says today that this is the release, and whether files are its files.
+//! `clearseal release verify`: whether the publisher currently vouches for a release, and whether files match it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,11 +17,11 @@ use crate::args::ReleaseVerifyArgs;
 use crate::moment::Moment;
 use crate::{input, render};
 
-/// It was judged, and is not the release.
+/// Exit status if the release is refused.
 const REFUSED: u8 = 1;
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What was found.
+/// Result of the verification.
 #[derive(Serialize)]
 struct Report {
     genuine: bool,
@@ -80,7 +80,7 @@ enum Differs {
     Image,
 }
 
-/// Why nothing else was looked at.
+/// Reason to stop before files are compared.
 enum Refusal {
     Key(SignatureError),
     Manifest(ManifestError),
@@ -97,7 +97,7 @@ impl From<Refusal> for Finding {
     }
 }
 
-/// Runs the verb.
+/// Verifies a release, and the files that the arguments name.
 pub(crate) fn verify(args: &ReleaseVerifyArgs) -> Result<ExitCode> {
     let at = match args.at {
         Moment::Evidence => bail!("--at document: say for which moment a release is judged"),
@@ -138,8 +138,8 @@ fn judge(
     now: u64,
 ) -> Result<std::result::Result<(Manifest, u64), Refusal>> {
     let key = key_text(&args.key)?;
-    let beside = || PathBuf::from(format!("{}.minisig", args.manifest.display()));
-    let signature = text(&args.signature.clone().unwrap_or_else(beside))?;
+    let default_path = || PathBuf::from(format!("{}.minisig", args.manifest.display()));
+    let signature = text(&args.signature.clone().unwrap_or_else(default_path))?;
     let verify = || {
         let key = PublicKey::parse(&key).map_err(Refusal::Key)?;
         let signature = Signature::parse(&signature).map_err(Refusal::Key)?;
@@ -162,7 +162,7 @@ pub(crate) fn key_text(key: &Path) -> Result<String> {
     }
 }
 
-/// What the release lists, beside what is there.
+/// Compares image and page with the release's list.
 fn compare(args: &ReleaseVerifyArgs, manifest: &Manifest) -> Result<(usize, Vec<Finding>)> {
     let (mut compared, mut findings) = (0, Vec::new());
     if let Some(image) = &args.image {
@@ -186,7 +186,7 @@ fn compare(args: &ReleaseVerifyArgs, manifest: &Manifest) -> Result<(usize, Vec<
 }
 
 fn served(host: &Host, path: &str, expected: &FileHash) -> Result<Option<Differs>> {
-    // What a browser asks for.
+    // Request the same paths as a browser.
     let target = match path {
         "index.html" => "/".to_owned(),
         path => format!("/{path}"),

@@ -72,7 +72,7 @@ pub(crate) fn attestation(report: &AttestationReport) -> Result<()> {
     Ok(())
 }
 
-/// Says in words who chose a policy.
+/// Describes who chose a policy.
 fn who_chose(origin: &str) -> &'static str {
     match origin {
         "built-in" => "built into this verifier",
@@ -81,26 +81,26 @@ fn who_chose(origin: &str) -> &'static str {
     }
 }
 
-/// Prints a verdict and its rows, for reports without a document.
+/// Prints a verdict and its checks, for reports without a document.
 ///
-/// `said` is code, message and remedy.
-pub(crate) fn ladder(verdict: Verdict, said: [Option<&str>; 3], rows: &[Row]) -> Result<()> {
+/// `texts` is code, message and remedy.
+pub(crate) fn print_checks(verdict: Verdict, texts: [Option<&str>; 3], rows: &[Row]) -> Result<()> {
     let mut out = Output::stdout();
-    out.heading(verdict, said)?;
+    out.heading(verdict, texts)?;
     out.line("")?;
     out.rows(rows)
 }
 
-/// Says on standard error why evidence was refused, where standard output is for something else.
+/// Prints on standard error why evidence was refused, for commands that use standard output for results.
 pub(crate) fn refusal(report: &AttestationReport) -> Result<()> {
     let code = report.code.as_deref().unwrap_or("REFUSED");
-    let said =
+    let texts =
         [&report.message, &report.remedy].map(|sentence| shown(sentence.as_deref().unwrap_or("")));
     writeln!(
         std::io::stderr(),
         "REFUSED  {code}\n  {}\n  {}",
-        said[0],
-        said[1]
+        texts[0],
+        texts[1]
     )
     .context("cannot write to standard error")
 }

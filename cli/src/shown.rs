@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Signs outside ASCII that reports use themselves.
-const OWN_SIGNS: &str = "…≤≥–×§µ";
+const REPORT_SIGNS: &str = "…≤≥–×§µ";
 
 /// Makes `text` harmless to a terminal. Escape sequences, control characters, white space other than blanks, and whatever
 /// turns the direction of text, hides it or joins it to its neighbour become `\u{…}`. Letters and digits of any script
-/// stay. What is not verified yet could otherwise paint a verdict of its own.
+/// stay. Unverified text could otherwise imitate a verdict.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     let harmless = |sign: char| {
-        matches!(sign, ' '..='~') || sign.is_alphanumeric() || OWN_SIGNS.contains(sign)
+        matches!(sign, ' '..='~') || sign.is_alphanumeric() || REPORT_SIGNS.contains(sign)
     };
     if text.chars().all(harmless) {
         return Cow::Borrowed(text);

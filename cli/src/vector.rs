@@ -1,4 +1,4 @@
-//! `clearseal embed --proofs` and `clearseal verify vector`: which vector was computed from which text.
+//! `clearseal embed --proofs` and `clearseal verify vector`: proofs that a vector was computed from a text.
 
 use crate::args::VerifyVectorArgs;
 use crate::attestation::policy;
@@ -27,7 +27,7 @@ pub(crate) fn write_proofs(file: &mut BufWriter<File>, bundle: &AuditBundle) -> 
     Ok(())
 }
 
-/// What came of one row.
+/// Result of one row.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Judgement {
@@ -38,7 +38,7 @@ struct Judgement {
     code: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    /// What the receipt says, where it was believed.
+    /// Model that the receipt names, if the receipt was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,7 +180,7 @@ fn bounded_line(reader: &mut dyn BufRead, limit: usize) -> Result<Option<String>
     }
 }
 
-/// The next proof with its evidence, which stands before it.
+/// Returns the next proof with its evidence, which precedes it.
 fn next<'a>(
     lines: &mut Lines,
     evidence: &'a mut Option<Evidence>,

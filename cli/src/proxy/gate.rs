@@ -1,4 +1,4 @@
-//! Which requests are let in: by the name that they are addressed to, by what sent them, by their key.
+//! Admission of requests, by host name, origin and API key.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ pub(super) struct Gate {
 impl Gate {
     pub(super) fn new(args: &ProxyArgs) -> Self {
         let mut names = args.allow_host.clone();
-        // An address that was typed is as good as a name, and no page can have it as its name.
+        // The address of --listen is allowed too: no web page can have it as its name.
         if !args.listen.ip().is_unspecified() {
             names.push(HostName::Address(args.listen.ip().to_canonical()));
         }

@@ -1,4 +1,4 @@
-//! The local port.
+//! HTTP server of the local port.
 
 use super::Stop;
 use super::gate::Gate;
@@ -110,7 +110,7 @@ impl Proxy {
         }
     }
 
-    /// Waits for a part of what is scarce, and not for ever.
+    /// Waits for permits of a limited resource, up to `queue_timeout`.
     async fn reserve(
         &self,
         scarce: &Arc<Semaphore>,
@@ -154,7 +154,7 @@ impl Proxy {
         }
         let place = self.reserve(&self.places, 1).await?;
         let proxy = Arc::clone(self);
-        // A task, because hyper drops this future when the client leaves: once a request is sealed, its receipt is written.
+        // A separate task, because hyper drops this future when the client leaves, and the receipt of a sealed request must be written.
         let exchange = tokio::spawn(async move {
             let answer = proxy.exchange(sealed, length).await;
             drop((memory, place));
@@ -199,8 +199,8 @@ impl Proxy {
 
 type Reply = Response<Full<Bytes>>;
 
-/// Accepts connections until it is told to stop, then ends when the requests under way have ended, or after [`DRAIN_TIMEOUT`], or
-/// when it is told again.
+/// Accepts connections until the first stop signal. Returns when the requests in progress have ended, after [`DRAIN_TIMEOUT`], or at
+/// the second signal.
 pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: Stop) -> Result<()> {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let graceful = GracefulShutdown::new();
@@ -230,7 +230,7 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: St
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
                 .serve_connection(TokioIo::new(stream), service);
-            // A client that went away is no fault.
+            // A client may close the connection at any time.
             let _ = watcher.watch(connection).await;
             drop(place);
         });
@@ -238,7 +238,7 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: St
     drop(listener);
     let ended = async {
         graceful.shutdown().await;
-        // Those whose clients have left, too. It fails only where the semaphore was closed, and nothing closes it.
+        // Also wait for requests whose clients have left. Nothing closes the semaphore, so this does not fail.
         let _ = proxy.places.acquire_many(proxy.concurrency.into()).await;
     };
     tokio::select! {
@@ -249,7 +249,7 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: St
     Ok(())
 }
 
-/// How much of [`MEMORY`] a body takes that is at most so long; one that does not say is as long as any may be.
+/// Number of portions of [`MEMORY`] for a body of at most `longest` bytes; a body of unknown length reserves the maximum.
 fn portions(longest: Option<u64>) -> u32 {
     let longest = longest.and_then(|length| usize::try_from(length).ok());
     let longest = longest.unwrap_or(MAX_BODY).min(MAX_BODY);
@@ -359,7 +359,7 @@ impl Refusal {
     }
 }
 
-/// RFC 9110 §15.5.6: the answer names the methods that there are.
+/// RFC 9110 §15.5.6: the answer lists the allowed methods.
 fn refuse_method(methods: &'static str) -> Reply {
     let mut reply = Refusal::METHOD.into_reply();
     let methods = HeaderValue::from_static(methods);

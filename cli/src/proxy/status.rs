@@ -1,10 +1,10 @@
-//! What a person and a monitor see.
+//! Status page and health check.
 
 use clearseal_client::{Client, PolicyStatus, State};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was sent since the start.
+/// Number of requests and bytes since the start.
 #[derive(Default)]
 pub(super) struct Counts {
     pub(super) answered: AtomicU64,
@@ -13,7 +13,7 @@ pub(super) struct Counts {
     pub(super) sealed_bytes: AtomicU64,
 }
 
-/// A page without scripts.
+/// Renders the status page, without scripts.
 pub(super) fn page(client: &Client, counts: &Counts) -> String {
     let mut rows = String::new();
     for (url, state) in client.states() {
@@ -32,7 +32,7 @@ pub(super) fn page(client: &Client, counts: &Counts) -> String {
             State::Unreachable(problem) => problem.code.clone(),
             _ => String::new(),
         };
-        let [url, policy, end, code] = [url, policy, end, code].map(|text| escaped(&text));
+        let [url, policy, end, code] = [url, policy, end, code].map(|text| escape_html(&text));
         // Writing to a string does not fail.
         let _ = write!(
             rows,
@@ -50,7 +50,7 @@ pub(super) fn page(client: &Client, counts: &Counts) -> String {
          <table border=\"1\"><tr><th>upstream</th><th>verdict</th><th>policy</th><th>proof ends</th><th>code</th></tr>{rows}</table>{}\
          <p>{} answered, {} refused by the enclave, {} failed on the way, {} bytes of content sealed and sent.</p>\
          <p>Base URL for an OpenAI client: <code>/v1</code> on this port.</p></html>",
-        policy(&client.policy_status()),
+        render_policy(&client.policy_status()),
         count(&counts.answered),
         count(&counts.refused),
         count(&counts.failed),
@@ -58,12 +58,12 @@ pub(super) fn page(client: &Client, counts: &Counts) -> String {
     )
 }
 
-/// The policy in force, and why the next one could not be taken.
-fn policy(status: &PolicyStatus) -> String {
+/// Renders the policy in force, and the reason why the next one could not be used.
+fn render_policy(status: &PolicyStatus) -> String {
     let Some(name) = &status.name else {
         return String::new();
     };
-    let mut text = format!("<p>Trust policy <strong>{}</strong>", escaped(name));
+    let mut text = format!("<p>Trust policy <strong>{}</strong>", escape_html(name));
     if let Some(end) = status.not_after {
         let _ = write!(text, ", until {end}");
     }
@@ -73,15 +73,15 @@ fn policy(status: &PolicyStatus) -> String {
             text,
             "<p>The next trust policy could not be taken since {}: {} ({}). {}</p>",
             problem.since,
-            escaped(&problem.message),
-            escaped(&problem.code),
-            escaped(&problem.remedy),
+            escape_html(&problem.message),
+            escape_html(&problem.code),
+            escape_html(&problem.remedy),
         );
     }
     text
 }
 
-/// The same for a monitor.
+/// Formats the status as JSON, for a monitor.
 pub(super) fn json(client: &Client, counts: &Counts) -> serde_json::Value {
     let upstreams: Vec<_> = client
         .states()
@@ -129,7 +129,7 @@ fn verdict(state: &State) -> &'static str {
     }
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -1,4 +1,4 @@
-//! The same for programs that wait: a terminal, a script.
+//! Blocking client, for programs without an asynchronous runtime.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::source::{PolicySource, SourceError};
 use crate::state::{Session, State};
 use crate::trust::PolicyChange;
 
-/// [`crate::Client`] whose methods return when they are done. Not for use inside an asynchronous runtime.
+/// Blocking form of [`crate::Client`]. Do not use it inside an asynchronous runtime.
 pub struct Client {
     client: crate::Client,
     runtime: Runtime,
-    /// Dropped with this client, and then the threads that follow a policy end.
+    /// Dropping these ends the threads that follow a policy.
     following: Mutex<Vec<oneshot::Sender<()>>>,
 }
 
@@ -29,16 +29,16 @@ impl Client {
     /// Wraps `client`.
     ///
     /// # Errors
-    /// [`Error::Internal`] where the operating system gives no thread or descriptor.
+    /// [`Error::Internal`] if the operating system cannot create a thread or descriptor.
     pub fn new(client: crate::Client) -> Result<Self, Error> {
         Ok(Self {
             client,
-            runtime: runtime()?,
+            runtime: build_runtime()?,
             following: Mutex::default(),
         })
     }
 
-    /// As [`crate::Client::connect`].
+    /// Blocking form of [`crate::Client::connect`].
     ///
     /// # Errors
     /// The same.
@@ -46,7 +46,7 @@ impl Client {
         self.runtime.block_on(self.client.connect())
     }
 
-    /// As [`crate::Client::fetch`].
+    /// Blocking form of [`crate::Client::fetch`].
     ///
     /// # Errors
     /// The same.
@@ -54,7 +54,7 @@ impl Client {
         self.runtime.block_on(self.client.fetch(request))
     }
 
-    /// As [`crate::Client::embed`].
+    /// Blocking form of [`crate::Client::embed`].
     ///
     /// # Errors
     /// The same.
@@ -62,10 +62,10 @@ impl Client {
         self.runtime.block_on(self.client.embed(texts))
     }
 
-    /// As [`crate::Client::bulk`], until `stop` resolves.
+    /// Calls [`crate::Client::bulk`] until `stop` resolves.
     ///
     /// # Errors
-    /// The same, and [`Error::Stopped`].
+    /// The same, and [`Error::Stopped`] if `stop` resolves first.
     pub fn bulk<T>(
         &self,
         batches: &mut mpsc::Receiver<Batch<T>>,
@@ -80,21 +80,21 @@ impl Client {
         })
     }
 
-    /// See [`crate::Client::set_policy`].
+    /// Blocking form of [`crate::Client::set_policy`].
     pub fn set_policy(&self, policy: Policy) -> PolicyChange {
         self.client.set_policy(policy)
     }
 
-    /// Does the work of [`crate::Client::follow`], on a thread that ends with this client. Requests under way are cut, too.
+    /// Runs [`crate::Client::follow`] on a thread that ends with this client. A policy change also cancels requests in progress.
     ///
     /// # Errors
-    /// [`Error::Internal`] where the operating system gives no thread.
+    /// [`Error::Internal`] if the operating system cannot create a thread.
     pub fn follow(
         &self,
         source: PolicySource,
         tell: impl FnMut(PolicyNews<'_>) + Send + 'static,
     ) -> Result<(), Error> {
-        let (client, runtime) = (self.client.clone(), runtime()?);
+        let (client, runtime) = (self.client.clone(), build_runtime()?);
         let (stop, stopped) = oneshot::channel();
         let follow = move || {
             runtime.block_on(async {
@@ -111,50 +111,50 @@ impl Client {
         Ok(())
     }
 
-    /// See [`crate::Client::policy_status`].
+    /// Blocking form of [`crate::Client::policy_status`].
     pub fn policy_status(&self) -> PolicyStatus {
         self.client.policy_status()
     }
 
-    /// See [`PolicySource::load`].
+    /// Blocking form of [`PolicySource::load`].
     ///
     /// # Errors
     /// The same.
     pub fn load(source: &mut PolicySource) -> Result<Policy, SourceError> {
-        let runtime = runtime().map_err(|_| SourceError::Internal)?;
+        let runtime = build_runtime().map_err(|_| SourceError::Internal)?;
         runtime.block_on(source.load())
     }
 
-    /// As [`crate::Client::states`].
+    /// Blocking form of [`crate::Client::states`].
     pub fn states(&self) -> Vec<(String, State)> {
         self.client.states()
     }
 }
 
-/// A host's public endpoints, for what is not sealed: the log, its policy.
+/// Public endpoints of a host that are not sealed, such as the log.
 pub struct Host {
     host: crate::Host,
     runtime: Runtime,
 }
 
 impl Host {
-    /// As [`crate::Host::new`].
+    /// Blocking form of [`crate::Host::new`].
     ///
     /// # Errors
     /// The same, and [`Error::Internal`].
     pub fn new(url: &str, timeout: Duration) -> Result<Self, Error> {
         Ok(Self {
             host: crate::Host::new(url, timeout)?,
-            runtime: runtime()?,
+            runtime: build_runtime()?,
         })
     }
 
-    /// As [`crate::Host::url`].
+    /// Blocking form of [`crate::Host::url`].
     pub fn url(&self) -> &str {
         self.host.url()
     }
 
-    /// As [`crate::Host::get`].
+    /// Blocking form of [`crate::Host::get`].
     ///
     /// # Errors
     /// The same.
@@ -163,8 +163,8 @@ impl Host {
     }
 }
 
-/// With a thread of its own: what a call began beside its request goes on after it, as a renewal does.
-fn runtime() -> Result<Runtime, Error> {
+/// Builds a runtime with one worker thread, so that background work such as a renewal goes on after the call that started it.
+fn build_runtime() -> Result<Runtime, Error> {
     Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -1,4 +1,4 @@
-//! Many batches over attested channels: complete and in order, however often a connection ends.
+//! Embeds many batches over attested channels: complete and in order, even if connections fail.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -17,47 +17,48 @@ use rand_chacha::rand_core::SeedableRng;
 use tokio::sync::mpsc;
 
 use crate::client::Client;
-use crate::embeddings::{Body, Embedding, Embeddings, refusal};
+use crate::embeddings::{Body, Embedding, Embeddings};
 use crate::error::Error;
-use crate::message::Answer;
+use crate::message::{Answer, parse_service_error};
 use crate::state::{Session, Standing};
-use crate::upstream::{Upstream, random};
+use crate::upstream::{Upstream, random_seed};
 use channel::bulk::{Backoff, Work, run};
 use channel::{Channel, Message, connect_known};
 
-/// Batches under way: as many as keep an enclave busy while answers travel.
+/// Maximum number of batches in flight: enough to keep an enclave busy while answers travel.
 const WINDOW: usize = 8;
-/// For a channel's handshake, and between two signs of life while an answer is awaited; an enclave gives one every 10 seconds.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+/// Timeout of a channel's handshake, and of the next frame while an answer is awaited; an enclave sends a keep-alive every 10 seconds.
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Texts, and what the caller wants back with their vectors.
+/// Texts, and a tag that the caller gets back with their vectors.
 pub struct Batch<T> {
     /// At least one; none is empty.
     pub texts: Vec<String>,
-    /// The caller's.
+    /// Any value of the caller's.
     pub tag: T,
 }
 
-/// Some texts of a batch, one after the other, and what came of them.
+/// Consecutive texts of a batch, and their outcome.
 pub struct Part {
-    /// Their places in the batch.
+    /// Their indices in the batch.
     pub texts: Range<usize>,
-    /// One vector for each of these texts; or why this one text has none.
+    /// One vector for each of these texts, or the error of a single text.
     pub outcome: Result<Embeddings, Error>,
 }
 
 impl Client {
-    /// Embeds every batch that comes, with the attested model, and hands out each with its vectors, in order; returns how many
-    /// batches there were. A text that the enclave refuses fails alone: its batch is sent again in halves until that text is found, and
-    /// is handed out in several parts, in order, which are all of its texts together. Ends when `batches` has no sender left and everything is answered.
+    /// Embeds every batch with the attested model, and passes each with its vectors to `take`, in order. Returns the number of
+    /// batches. A text that the enclave refuses fails alone: its batch is sent again in halves until that text is found, and is
+    /// passed on in several parts, in order, which together contain all of its texts. Ends when `batches` has no sender left and
+    /// everything is answered.
     ///
     /// The enclave is verified as [`connect`](Client::connect) does, and no other one can answer: it endorses the key of each
-    /// channel. A connection that ends is made again, after a random pause, and what was not answered is sent again. A channel to
+    /// channel. After a connection fails, reconnects after a random pause and sends unanswered batches again. A channel to
     /// an enclave that [`set_policy`](Client::set_policy) refuses is closed before another batch is sent.
     ///
     /// # Errors
-    /// As [`embed`](Client::embed), but for a refusal that [is about a text](Error::is_about_input). What a bad network explains only where no connection brings an answer any more. Whatever
-    /// `take` returns as an error ends the run, and nothing more is handed out.
+    /// The errors of [`embed`](Client::embed), except a refusal that [is about a text](Error::is_about_input). A transient error only
+    /// if no connection brings an answer any more. An error of `take` ends the run, and nothing more is passed on.
     pub async fn bulk<T>(
         &self,
         batches: &mut mpsc::Receiver<Batch<T>>,
@@ -73,9 +74,9 @@ impl Client {
             lost: None,
             connected: None,
             failed: None,
-            rng: ChaCha20Rng::from_seed(random()?),
+            rng: ChaCha20Rng::from_seed(random_seed()?),
         };
-        let mut rng = ChaCha20Rng::from_seed(random()?);
+        let mut rng = ChaCha20Rng::from_seed(random_seed()?);
         let outcome = run(&mut work, batches, WINDOW, Backoff::default(), &mut rng).await;
         outcome.map_err(Failure::into_error)?;
         Ok(work.done)
@@ -90,24 +91,24 @@ struct Piece {
     texts: Range<usize>,
 }
 
-/// Bytes of a request's texts as JSON, with enough room for padding and for what is around them. One text of that length is longer than
-/// any that an enclave embeds, however it is escaped.
+/// Maximum bytes of a request's texts as JSON, with space for padding and the rest of the request. A single text of that length
+/// exceeds what an enclave embeds, however it is escaped.
 const MAX_PIECE: usize = MAX_CLIENT_MESSAGE - (64 << 10);
 
 struct Batches<'a, T, F> {
     client: &'a Client,
     take: F,
-    /// Not handed out in full, in order.
+    /// Batches that were not passed on in full, in order.
     open: VecDeque<Batch<T>>,
-    /// Batches that were.
+    /// Number of batches that were.
     done: u64,
-    /// Texts of the first open batch that were handed out.
+    /// Number of texts of the first open batch that were passed on.
     next: usize,
-    /// Answered before what precedes them, by their batch and first text.
+    /// Parts that were answered before earlier ones, by batch and first text.
     early: BTreeMap<(u64, usize), Part>,
-    /// A proof that the enclave says it does not know.
+    /// A session that the enclave reports as unknown.
     lost: Option<Arc<Session>>,
-    /// The upstream of the current channel, which brought no answer yet.
+    /// The upstream of the current channel, until that brings its first answer.
     connected: Option<Arc<Upstream>>,
     /// The upstream whose channel failed last, without an answer: it is asked after the others.
     failed: Option<Arc<Upstream>>,
@@ -116,17 +117,17 @@ struct Batches<'a, T, F> {
 
 type Stream = TokioIo<Upgraded>;
 
-/// Why a run ended, or a connection.
+/// Reason for the end of a run or a connection.
 enum Failure {
     Run(Error),
-    /// The caller's own word, which no other connection changes. Its part was handed out.
-    Taken(Error),
+    /// An error of the caller's `take`, which another connection would not change. Its part was passed on.
+    Caller(Error),
 }
 
 impl Failure {
     fn into_error(self) -> Error {
         match self {
-            Self::Run(error) | Self::Taken(error) => error,
+            Self::Run(error) | Self::Caller(error) => error,
         }
     }
 }
@@ -148,7 +149,7 @@ where
         texts.unwrap_or_default()
     }
 
-    /// Hands a part out once everything before it was.
+    /// Passes a part on once everything before it was.
     fn settle(&mut self, piece: Piece, outcome: Result<Embeddings, Error>) -> Result<(), Failure> {
         let Piece { batch, texts } = piece;
         let part = Part { texts, outcome };
@@ -157,7 +158,7 @@ where
             && let Some(batch) = self.open.front()
         {
             self.next = part.texts.end;
-            (self.take)(batch, part).map_err(Failure::Taken)?;
+            (self.take)(batch, part).map_err(Failure::Caller)?;
             if self.next >= batch.texts.len() {
                 self.open.pop_front();
                 (self.done, self.next) = (self.done + 1, 0);
@@ -166,7 +167,7 @@ where
         Ok(())
     }
 
-    /// Divides a piece until its parts fit into a message. A text that does not is settled here.
+    /// Divides a piece until its parts fit into a message. Settles a single text that does not fit.
     fn fit(&mut self, piece: Piece, fitting: &mut Vec<Piece>) -> Result<(), Failure> {
         let texts = self.texts(&piece);
         if json_length(texts) <= MAX_PIECE {
@@ -189,7 +190,7 @@ where
     ) -> Result<(Channel<Stream>, Arc<Session>), Error> {
         let options = &self.client.options;
         let known = upstream.usable(options.clock.now());
-        // Another upstream's stays.
+        // Keep a lost session of another upstream.
         let is_of = |lost: &mut Arc<Session>| known.as_ref().is_some_and(|it| it.is_same(lost));
         let lost = self.lost.take_if(is_of);
         let session = match known {
@@ -213,14 +214,14 @@ where
         let stream = upstream.host.channel(&session.hint()).await?;
         let now = self.client.options.clock.now();
         let known = &session.attestation;
-        let opened = connect_known(stream, known, now, PATIENCE, &mut self.rng).await;
+        let opened = connect_known(stream, known, now, TIMEOUT, &mut self.rng).await;
         let mut channel = opened?;
-        channel.incoming.set_timeout(Some(PATIENCE));
+        channel.incoming.set_timeout(Some(TIMEOUT));
         Ok(channel)
     }
 }
 
-/// Of texts in an array, without its brackets.
+/// Returns the JSON length of an array of texts, without its brackets.
 fn json_length(texts: &[String]) -> usize {
     // A control character takes six bytes.
     let most = texts.iter().map(|text| text.len() * 6 + 3).sum();
@@ -268,7 +269,7 @@ where
                     self.connected = Some(Arc::clone(upstream));
                     return Ok(joined);
                 }
-                // A channel that a bad network explains is no reason to give up the others.
+                // After a transient failure of one channel, try the other upstreams.
                 Err(error @ Error::Channel(_)) if error.is_transient() => {
                     self.failed = Some(Arc::clone(upstream));
                     last = last.then(error);
@@ -300,7 +301,7 @@ where
         session: &Arc<Session>,
         piece: &Piece,
     ) -> Result<(Vec<u8>, PendingResponse), Failure> {
-        // `ended` is asked between two turns of a connection, and a policy may be set within one.
+        // `ended` is polled only between two steps of a connection; a policy may be set within one.
         if session.standing() != Standing::Good {
             return Err(channel::Error::from(ChannelError::Closed).into());
         }
@@ -321,9 +322,9 @@ where
         let now = self.client.options.clock.now();
         let (message, asked) =
             PendingResponse::new(&session.attestation, request, now, &mut self.rng)?;
-        // The enclave would end the channel, and the batch would be sent again over the next one.
+        // Refuse here: the enclave would close the channel, and the batch would be sent again over the next one.
         match message.len() {
-            // Its number goes before it.
+            // The message is preceded by its number.
             bytes if bytes + size_of::<u64>() > MAX_CLIENT_MESSAGE => {
                 Err(Error::BatchTooLarge { bytes }.into())
             }
@@ -354,7 +355,7 @@ where
             texts: texts.clone(),
         };
         if !answer.status().is_success() {
-            return match refusal(&answer) {
+            return match parse_service_error(&answer) {
                 // The enclave does not name the text.
                 error if error.is_about_input() && texts.len() > 1 => Ok(halves(piece).into()),
                 error if error.is_about_input() => {

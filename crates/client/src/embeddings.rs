@@ -1,4 +1,4 @@
-//! Embeddings without JSON in between.
+//! Embeddings as vectors instead of JSON.
 
 use base64ct::{Base64, Encoding};
 use http::{Method, Request, header};
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::Client;
 use crate::error::Error;
-use crate::message::Answer;
+use crate::message::{Answer, parse_service_error};
 
-/// Vectors, in the order of their texts, and the answer that they came in.
+/// Vectors, in the order of their texts, and the answer that contained them.
 pub struct Embeddings {
     /// One for each text.
     pub items: Vec<Embedding>,
-    /// The whole answer, for its receipt.
+    /// The complete answer, which contains the receipt.
     pub answer: Answer,
 }
 
@@ -23,7 +23,7 @@ pub struct Embedding {
     pub vector: Vec<f32>,
     /// Tokens of the text that the model read.
     pub tokens: u64,
-    /// The text is longer than what the model reads; the rest was left out.
+    /// Whether the text exceeds the model's limit; the rest was ignored.
     pub truncated: bool,
 }
 
@@ -31,7 +31,7 @@ impl Client {
     /// Embeds `texts` in one sealed request, with the attested model.
     ///
     /// # Errors
-    /// As [`fetch`](Client::fetch), and [`Error::Service`] where the enclave refuses.
+    /// The errors of [`fetch`](Client::fetch), and [`Error::Service`] if the enclave refuses the request.
     pub async fn embed(&self, texts: &[String]) -> Result<Embeddings, Error> {
         let session = self.connect().await?;
         let body = serde_json::to_vec(&Body {
@@ -46,15 +46,15 @@ impl Client {
             .body(body.map_err(|_| Error::RequestInvalid)?.into())
             .map_err(|_| Error::RequestInvalid)?;
         let answer = self.fetch(request).await?;
-        let items = items(&answer, texts.len())?;
+        let items = parse_items(&answer, texts.len())?;
         Ok(Embeddings { items, answer })
     }
 }
 
-fn items(answer: &Answer, expected: usize) -> Result<Vec<Embedding>, Error> {
+fn parse_items(answer: &Answer, expected: usize) -> Result<Vec<Embedding>, Error> {
     let status = answer.status();
     if !status.is_success() {
-        return Err(refusal(answer));
+        return Err(parse_service_error(answer));
     }
     let list: List = serde_json::from_slice(answer.content()).map_err(|_| Error::AnswerInvalid)?;
     if list.data.len() != expected {
@@ -62,7 +62,7 @@ fn items(answer: &Answer, expected: usize) -> Result<Vec<Embedding>, Error> {
     }
     let items = list.data.into_iter().map(|item| {
         Ok(Embedding {
-            vector: floats(&item.embedding).ok_or(Error::AnswerInvalid)?,
+            vector: decode_floats(&item.embedding).ok_or(Error::AnswerInvalid)?,
             tokens: item.clearseal.tokens,
             truncated: item.clearseal.truncated,
         })
@@ -70,21 +70,8 @@ fn items(answer: &Answer, expected: usize) -> Result<Vec<Embedding>, Error> {
     items.collect()
 }
 
-/// What the enclave refused, under the seal.
-pub(crate) fn refusal(answer: &Answer) -> Error {
-    match serde_json::from_slice::<Failure>(answer.content()) {
-        Ok(Failure { error }) => Error::Service {
-            status: answer.status().as_u16(),
-            code: error.code.unwrap_or_else(|| "SERVICE_REFUSED".to_owned()),
-            message: error.message,
-            param: error.param,
-        },
-        Err(_) => Error::AnswerInvalid,
-    }
-}
-
-/// Little-endian float32 values, as OpenAI's `base64` format has them.
-fn floats(base64: &str) -> Option<Vec<f32>> {
+/// Decodes little-endian float32 values, OpenAI's `base64` format.
+fn decode_floats(base64: &str) -> Option<Vec<f32>> {
     let bytes = Base64::decode_vec(base64).ok()?;
     let (values, rest) = bytes.as_chunks::<4>();
     let values = values.iter().map(|value| f32::from_le_bytes(*value));
@@ -116,26 +103,14 @@ struct Extension {
     truncated: bool,
 }
 
-#[derive(Deserialize)]
-struct Failure {
-    error: FailureDetail,
-}
-
-#[derive(Deserialize)]
-struct FailureDetail {
-    message: String,
-    code: Option<String>,
-    param: Option<String>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn floats_are_little_endian() {
-        assert_eq!(floats("AACAPwAAAMA="), Some(vec![1.0, -2.0]));
-        assert_eq!(floats("AACAPwA="), None);
-        assert_eq!(floats("not base64"), None);
+        assert_eq!(decode_floats("AACAPwAAAMA="), Some(vec![1.0, -2.0]));
+        assert_eq!(decode_floats("AACAPwA="), None);
+        assert_eq!(decode_floats("not base64"), None);
     }
 }

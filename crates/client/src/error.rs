@@ -1,4 +1,4 @@
-//! Why a request was not answered.
+//! Errors of the client.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use attestation::report::AttestationReport;
 use protocol::channel::frame::MAX_CLIENT_MESSAGE;
 use protocol::exchange::ExchangeError;
 
-/// What went wrong on the way to a host, or what it answered without a seal. A hint: no enclave vouches for it.
+/// Failure to reach a host, or its unsealed error. Untrusted: no enclave vouches for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Problem {
@@ -21,7 +21,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Whether the host says that it is busy, or that this is too much: a fresh proof would change nothing.
+    /// Returns whether the host reports that it is busy or that the request is too large; a fresh proof would not help.
     pub(crate) fn is_denial(&self) -> bool {
         match self.status {
             Some(413 | 429) => true,
@@ -32,7 +32,7 @@ impl Problem {
     }
 }
 
-/// Why a request was not answered. None of these contains text of the request or the answer.
+/// Reason why a request was not answered. None contains text of the request or the answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -147,7 +147,7 @@ impl Error {
         }
     }
 
-    /// What to do next, in one sentence.
+    /// Remedy, in one sentence.
     pub fn remedy(&self) -> &str {
         match self {
             Self::NoUpstream => "Name at least one service.",
@@ -183,8 +183,8 @@ impl Error {
         }
     }
 
-    /// Whether the same request may be answered a moment later: no answer came, or one that says so. False for what a host does not
-    /// serve, and for what no bad network explains.
+    /// Returns whether the same request may succeed later: no answer came, or a temporary refusal. False for an address that the
+    /// host does not serve, and for errors that a network failure cannot cause.
     pub fn is_transient(&self) -> bool {
         match self {
             // Another replica answered twice: the next attempt verifies again, too.
@@ -199,7 +199,7 @@ impl Error {
         }
     }
 
-    /// Whether a text is the reason: without it, the others of its request may be embedded.
+    /// Returns whether a text is the reason. Without that text, the others of the request may be embedded.
     pub fn is_about_input(&self) -> bool {
         match self {
             Self::TextTooLong { .. } => true,
@@ -208,7 +208,7 @@ impl Error {
         }
     }
 
-    /// The same for another caller that waited for the same attestation.
+    /// Copies the error for another caller that waited for the same attestation.
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::NoPolicy => Self::NoPolicy,
@@ -223,7 +223,7 @@ impl Error {
         }
     }
 
-    /// Whether another upstream may answer what this one did not. False for what any enclave would refuse.
+    /// Returns whether another upstream may answer the request. False for requests that any enclave would refuse.
     pub(crate) fn is_local_to_upstream(&self) -> bool {
         match self {
             Self::Unreachable(_)
@@ -247,8 +247,8 @@ impl Error {
         }
     }
 
-    /// The error that a caller gets where one upstream failed with this and the next one with `next`: that a policy was withdrawn is not
-    /// hidden by a network that is down, and that an upstream is busy not by one that is broken for good.
+    /// Selects the error to report if one upstream failed with `self` and the next one with `next`: a withdrawn policy takes precedence
+    /// over a network failure, and a transient error over a permanent one.
     pub(crate) fn then(self, next: Self) -> Self {
         match (&self, &next) {
             (Self::Withdrawn(_), _) => self,

@@ -1,4 +1,4 @@
-//! The outer endpoints of one host. Whatever comes unsealed is an untrusted hint.
+//! Public endpoints of one host. Unsealed answers are untrusted hints.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct Host {
     timeout: Duration,
 }
 
-/// What came back for a sealed request.
+/// Answer to a sealed request.
 pub(crate) enum Sealed {
     /// Sealed bytes.
     Answer(Bytes),
@@ -292,7 +292,10 @@ impl Host {
         )
     }
 
-    #[expect(clippy::unused_self, reason = "beside those that name the host")]
+    #[expect(
+        clippy::unused_self,
+        reason = "called like the functions that name the host"
+    )]
     fn problem(
         &self,
         code: String,

@@ -1,4 +1,4 @@
-//! Verifies an enclave before a word is sent, then talks to it under a seal.
+//! Verifies an enclave before sending anything, then exchanges sealed requests and responses with it.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! Without a service the state says so, and nothing was sent:
+//! If the service cannot be reached, the state reports it and nothing was sent:
 //!
 //! ```
 //! use clearseal_client::{Client, State, blocking};
@@ -30,12 +30,12 @@
 //!
 //! | rule | where |
 //! | --- | --- |
-//! | No policy, no proof, no byte of a request: a simulated enclave is refused unless it was accepted by name | [`ClientBuilder`] |
-//! | A proof is renewed before it ends, and nothing is sealed under one that is over | [`Session::valid_until`] |
-//! | *Key unknown*, *document unknown*, and an answer that is missing, rewritten or cannot be opened buy one fresh check and one more attempt, never a loop | [`Client::fetch`] |
-//! | A trust policy can be replaced at any moment; nothing is sent under a proof that the new one does not accept | [`Client::set_policy`] |
-//! | Each upstream is verified by itself | [`Client::states`] |
-//! | Every answer's receipt was verified before it is returned | [`Answer`] |
+//! | Nothing is sent without a policy and a proof. A simulated enclave is refused unless the caller accepts one explicitly | [`ClientBuilder`] |
+//! | A proof is renewed before it ends, and nothing is sealed under one that has ended | [`Session::valid_until`] |
+//! | *Key unknown*, *document unknown*, and an answer that is missing, rewritten or cannot be opened cause one fresh check and one more attempt, never a loop | [`Client::fetch`] |
+//! | A trust policy can be replaced at any time; nothing is sent under a proof that the new one does not accept | [`Client::set_policy`] |
+//! | Each upstream is verified separately | [`Client::states`] |
+//! | The receipt of every answer is verified before the answer is returned | [`Answer`] |
 
 #![forbid(unsafe_code)]
 
@@ -50,6 +50,8 @@ mod error;
 mod follow;
 mod host;
 mod message;
+mod options;
+mod peers;
 mod source;
 mod state;
 mod trust;

@@ -8,11 +8,12 @@ use protocol::bundle::AuditBundle;
 use protocol::exchange;
 use protocol::inner::InnerRequest;
 use protocol::receipt::ReceiptReport;
+use serde::Deserialize;
 
 use crate::error::Error;
 use crate::state::Session;
 
-/// What an HTTP library may add to a request that means nothing inside the seal.
+/// Fields that an HTTP library may add to a request and that have no meaning inside the seal.
 const CONNECTION_FIELDS: [&str; 12] = [
     "accept-encoding",
     "connection",
@@ -28,8 +29,8 @@ const CONNECTION_FIELDS: [&str; 12] = [
     "upgrade",
 ];
 
-/// Path, query, fields and content of `request`. Scheme and authority do not matter: the seal decides who reads it.
-pub(crate) fn inner(request: http::Request<Bytes>) -> Result<InnerRequest, Error> {
+/// Converts path, query, fields and content of `request`. Scheme and authority are ignored: the seal decides who can read it.
+pub(crate) fn to_inner_request(request: http::Request<Bytes>) -> Result<InnerRequest, Error> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let mut headers = Vec::with_capacity(parts.headers.len());
@@ -51,8 +52,8 @@ pub(crate) fn inner(request: http::Request<Bytes>) -> Result<InnerRequest, Error
     })
 }
 
-/// An answer that came out of a verified enclave, or out of a simulated one that was accepted. Its receipt was verified. No
-/// `Debug`: it holds the user's content.
+/// An answer of a verified enclave, or of a simulated one that the caller accepted. Its receipt was verified. Has no `Debug`,
+/// because it contains the user's content.
 pub struct Answer {
     answer: exchange::Answer,
     session: Arc<Session>,
@@ -63,22 +64,22 @@ impl Answer {
         Self { answer, session }
     }
 
-    /// HTTP status inside the seal.
+    /// Returns the HTTP status inside the seal.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.answer.response.status).unwrap_or(StatusCode::BAD_GATEWAY)
     }
 
-    /// Fields inside the seal, names in lower case.
+    /// Returns the fields inside the seal, with names in lower case.
     pub fn headers(&self) -> &[(String, String)] {
         &self.answer.response.headers
     }
 
-    /// Content.
+    /// Returns the content.
     pub fn content(&self) -> &[u8] {
         &self.answer.response.content
     }
 
-    /// The receipt as signed; none for refusals and for what only reads.
+    /// Returns the receipt as signed, or `None` for refusals and for requests that only read.
     pub fn receipt(&self) -> Option<&[u8]> {
         self.answer
             .receipt
@@ -86,23 +87,23 @@ impl Answer {
             .map(|receipt| &receipt.bytes[..])
     }
 
-    /// The receipt's judgement; never refused.
+    /// Returns the report of the receipt, which is never a refusal.
     pub fn receipt_report(&self) -> Option<&ReceiptReport> {
         self.answer.receipt.as_ref().map(|receipt| &receipt.report)
     }
 
-    /// The enclave that answered, and its proof.
+    /// Returns the session of the enclave that answered.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// The inner request as it was sealed. Contains the salt, which opens the receipt's commitments.
+    /// Returns the inner request as it was sealed. Contains the salt, which opens the receipt's commitments.
     pub fn inner_request(&self) -> &[u8] {
         &self.answer.inner_request
     }
 
-    /// Receipt and evidence, to be judged later. `with_content` adds request and answer, so that an auditor can open the
-    /// receipt's commitments. `None` where there is no receipt.
+    /// Returns receipt and evidence, for later verification, or `None` if there is no receipt. `with_content` adds request and
+    /// answer, so that an auditor can open the receipt's commitments.
     pub fn bundle(&self, with_content: bool) -> Option<AuditBundle> {
         let Session {
             document,
@@ -115,7 +116,7 @@ impl Answer {
         Some(bundle.with_crls(crls.to_vec()))
     }
 
-    /// The answer as an ordinary HTTP response, with the receipt in the field `clearseal-receipt`.
+    /// Converts the answer into an ordinary HTTP response, with the receipt in the field `clearseal-receipt`.
     pub fn into_response(self) -> http::Response<Bytes> {
         let status = self.status();
         let exchange::Answer { response, .. } = self.answer;
@@ -132,4 +133,29 @@ impl Answer {
         }
         http
     }
+}
+
+/// Parses the sealed error of an enclave that refused the request.
+pub(crate) fn parse_service_error(answer: &Answer) -> Error {
+    match serde_json::from_slice::<ServiceError>(answer.content()) {
+        Ok(ServiceError { error }) => Error::Service {
+            status: answer.status().as_u16(),
+            code: error.code.unwrap_or_else(|| "SERVICE_REFUSED".to_owned()),
+            message: error.message,
+            param: error.param,
+        },
+        Err(_) => Error::AnswerInvalid,
+    }
+}
+
+#[derive(Deserialize)]
+struct ServiceError {
+    error: ServiceErrorDetail,
+}
+
+#[derive(Deserialize)]
+struct ServiceErrorDetail {
+    message: String,
+    code: Option<String>,
+    param: Option<String>,
 }

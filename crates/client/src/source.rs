@@ -1,4 +1,4 @@
-//! Where a trust policy comes from, again and again, while a client runs.
+//! Sources of a trust policy, polled while a client runs.
 
 mod file;
 mod record;
@@ -13,9 +13,9 @@ use crate::error::Error;
 use file::PolicyFile;
 use signed::SignedPolicy;
 
-/// Between two looks at a file. A change counts within this time.
+/// Interval at which a file is read. A change takes effect within this time.
 const FILE_EVERY: Duration = Duration::from_secs(2);
-/// Between two questions for a signed policy.
+/// Interval at which a signed policy is fetched.
 const SIGNED_EVERY: Duration = Duration::from_secs(60);
 
 /// A place that trust policies come from. A change there is taken into use by [`Client::follow`](crate::Client::follow).
@@ -215,7 +215,7 @@ impl PolicySource {
         policy.ok_or(SourceError::Internal)
     }
 
-    /// What [`load`](Self::load) met that does not keep its policy from being used.
+    /// Returns a problem that [`load`](Self::load) met and that does not prevent use of the policy.
     /// [`Client::follow`](crate::Client::follow) tells it first.
     pub fn problem(&self) -> Option<&SourceError> {
         self.problem.as_ref()

@@ -1,4 +1,4 @@
-//! What is known of an upstream.
+//! State of an upstream and its session.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::error::Problem;
 
-/// What is known of one upstream. Nothing is sealed except in [`State::Trusted`] and, where the caller accepted that,
+/// State of one upstream. Nothing is sealed except in [`State::Trusted`] and, where the caller accepted that,
 /// [`State::Simulated`].
 #[derive(Clone, Debug, Default)]
 pub enum State {
@@ -105,7 +105,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) accept_simulated: bool,
 }
 
-fn kept(crls: &[u8], places: &[Range<usize>]) -> Arc<[u8]> {
+fn select_crls(crls: &[u8], places: &[Range<usize>]) -> Arc<[u8]> {
     let lists = places.iter().filter_map(|place| crls.get(place.clone()));
     lists.collect::<Vec<_>>().concat().into()
 }
@@ -134,7 +134,7 @@ impl Session {
         };
         match enclave {
             Some(attestation) => Ok(Self {
-                crls: kept(crls, attestation.crls()),
+                crls: select_crls(crls, attestation.crls()),
                 attestation,
                 report,
                 document: evidence.document.to_vec(),
@@ -231,7 +231,7 @@ impl Session {
         self.attestation.verdict()
     }
 
-    /// What the enclave says of itself: model, keys, validity.
+    /// Returns the enclave's own description: model, keys, validity.
     pub fn manifest(&self) -> &ServiceManifest {
         self.attestation.manifest()
     }

@@ -12,56 +12,56 @@ use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use crate::candidates::Others;
-use crate::client::Options;
 use crate::error::Error;
 use crate::host::{Host, Sealed};
 use crate::message::Answer;
+use crate::options::Options;
+use crate::peers::Peers;
 use crate::state::{self, Session, State};
 use crate::trust::{Demand, Rejudged};
 
-/// A sealed message is longer than its content by less.
+/// Upper bound on the difference in length between a sealed message and its content, in bytes.
 pub(crate) const SEAL_OVERHEAD: usize = 4096;
-/// From here on sealing and opening get a thread of their own: what waits on this one should not wait for them.
-const HEAVY: usize = 256 << 10;
+/// Length in bytes from which sealing and opening run on a separate thread, so that they do not delay other tasks.
+const BLOCKING_THRESHOLD: usize = 256 << 10;
 
-/// Longest for revocation lists after the evidence came, where the policy can do without.
-const CRLS_WAIT: Duration = Duration::from_secs(2);
-/// Shortest time between two renewals, where the first one did not move the end, in milliseconds.
+/// Time to wait for revocation lists after the evidence arrived, if the policy does not require them.
+const CRLS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Minimum pause after a renewal that did not move the end of the proof, in milliseconds.
 const RENEWAL_PAUSE: u64 = 5_000;
 
 pub(crate) struct Upstream {
     pub(crate) host: Host,
-    known: Mutex<Known>,
-    /// Held by whoever attests; the others take over what came of it.
+    known: Mutex<UpstreamState>,
+    /// Locked during an attestation; concurrent callers wait and reuse its outcome.
     attesting: tokio::sync::Mutex<()>,
-    /// Further enclaves behind the same address, for requests to several.
-    pub(crate) others: Others,
+    /// Further enclaves behind the same address, for requests to several enclaves.
+    pub(crate) peers: Peers,
 }
 
 #[derive(Default)]
-struct Known {
+struct UpstreamState {
     state: State,
-    /// Attestations that came to an end, whatever they came to.
+    /// Number of attestations that ended, with any outcome.
     attempts: u64,
-    /// What the last one failed with.
+    /// Error of the last attestation, if it failed.
     failure: Option<Arc<Error>>,
-    /// A session of which the host said that no enclave knows its keys.
+    /// A session whose keys no enclave knows, according to the host.
     unknown: Option<Arc<Session>>,
-    /// No renewal in this time, by the client's clock: the last one did not move the end of the proof.
+    /// Time without renewals, by the client's clock, because the last one did not move the end of the proof.
     pause: Option<RangeInclusive<UnixMillis>>,
 }
 
-/// What an upstream has for a request to several.
+/// Availability of an upstream for a request to several enclaves.
 pub(crate) enum Candidate {
     Verified(Arc<Session>),
-    /// It was not asked yet, or its proof is over.
+    /// Not asked yet, or its proof has ended.
     Unverified,
-    /// It is asked beside the request.
+    /// Being attested again in the background.
     Unusable,
 }
 
-/// Puts the state back where an attestation is dropped before its end.
+/// Restores the state if an attestation is dropped before its end.
 struct Restore<'a> {
     upstream: &'a Upstream,
     before: State,
@@ -76,8 +76,8 @@ impl Drop for Restore<'_> {
     }
 }
 
-impl Known {
-    /// Sets the pause after a renewal of `before` that ended with `outcome`: an eighth of the time that is left.
+impl UpstreamState {
+    /// Sets the pause after a renewal of `before` that ended with `outcome`: an eighth of the remaining time.
     fn note_renewal(&mut self, before: &Session, outcome: Option<&Session>, now: UnixMillis) {
         let end = before.valid_until();
         let is_moved = outcome.is_some_and(|session| session.valid_until() > end);
@@ -87,7 +87,7 @@ impl Known {
         });
     }
 
-    /// Whether a policy that came later ended the last session here, and none has begun since.
+    /// Returns whether a later policy ended the last session and no session has begun since.
     fn is_withdrawn(&self) -> bool {
         match &self.state {
             State::Withdrawn(_) => true,
@@ -97,8 +97,8 @@ impl Known {
         }
     }
 
-    /// A failure to attest. A proof that is still valid outlives it, unless the enclave was judged and refused.
-    fn fail(&mut self, error: Error) -> Error {
+    /// Records a failed attestation. A proof that is still valid is kept unless the enclave was judged and refused.
+    fn record_failure(&mut self, error: Error) -> Error {
         let error = match error {
             Error::Refused(report) if self.is_withdrawn() => Error::Withdrawn(report),
             error => error,
@@ -115,12 +115,12 @@ impl Known {
     }
 }
 
-/// What one attempt came to.
+/// Outcome of one attempt.
 enum Attempt {
     Answered(Box<Answer>),
-    /// The proof is over or was withdrawn, or the host's enclave does not know it.
+    /// The proof has ended or was withdrawn, or the host's enclave does not know it.
     ProofLost,
-    /// No answer, or none that the attested keys explain: the enclave may be gone, or something on the way changed what it said.
+    /// No answer, or one that does not match the attested keys: the enclave may be gone, or the answer was changed in transit.
     Doubtful(Error),
 }
 
@@ -130,7 +130,7 @@ impl Upstream {
             host,
             known: Mutex::default(),
             attesting: tokio::sync::Mutex::new(()),
-            others: Others::default(),
+            peers: Peers::default(),
         }
     }
 
@@ -138,11 +138,11 @@ impl Upstream {
         self.known().state.clone()
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, UpstreamState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session under whose proof requests may be sealed now.
+    /// Returns the session if requests can be sealed under its proof now.
     pub(crate) fn usable(&self, now: UnixMillis) -> Option<Arc<Session>> {
         let known = self.known();
         known
@@ -152,10 +152,10 @@ impl Upstream {
             .cloned()
     }
 
-    /// Verifies the enclave, once for all that ask at the same time.
+    /// Verifies the enclave, once for all concurrent callers.
     ///
-    /// `after`: a proof that is not good enough any more. A failure leaves a proof that is still valid, except where the enclave
-    /// was judged and refused.
+    /// `after` is a session that must be replaced. A failure keeps a proof that is still valid unless the enclave was judged and
+    /// refused.
     pub(crate) async fn attest(
         &self,
         options: &Arc<Options>,
@@ -177,7 +177,7 @@ impl Upstream {
                 return Err(failure.again());
             }
         }
-        // Held until this ends; it takes the lock of `known` when it is dropped, after that one.
+        // Dropped after the guard of `known`, because dropping it locks `known`.
         let (before, _restore) = self.begin_check();
         let outcome = self.judge(options, None).await;
         let mut known = self.known();
@@ -189,11 +189,11 @@ impl Upstream {
             known.pause = None;
         }
         match outcome {
-            // Ended by a policy that was set since it was judged: what came of the earlier one here is known by now.
+            // A policy that was set since the judgement may have ended the session.
             Ok(session) => match session.withdrawal() {
                 Some(report) => {
                     known.state = State::Withdrawn(Arc::clone(&report));
-                    Err(known.fail(Error::Refused(report)))
+                    Err(known.record_failure(Error::Refused(report)))
                 }
                 None => {
                     known.state = State::of(&session);
@@ -201,11 +201,11 @@ impl Upstream {
                     Ok(session)
                 }
             },
-            Err(error) => Err(known.fail(error)),
+            Err(error) => Err(known.record_failure(error)),
         }
     }
 
-    /// The session that an attestation takes the place of; without one, the state is [`State::Checking`] until the attestation
+    /// Returns the session that an attestation replaces. Without one, sets the state to [`State::Checking`] until the attestation
     /// ends.
     fn begin_check(&self) -> (Option<Arc<Session>>, Option<Restore<'_>>) {
         let mut known = self.known();
@@ -219,7 +219,7 @@ impl Upstream {
         (None, restore)
     }
 
-    /// Takes over the outcome of a new policy for the sessions here.
+    /// Applies the outcome of a new policy to the sessions of this upstream.
     pub(crate) fn replace(&self, rejudged: &[Rejudged]) {
         let mut known = self.known();
         let of = |session: &Arc<Session>| {
@@ -234,21 +234,21 @@ impl Upstream {
             };
         }
         drop(known);
-        self.others.replace(rejudged);
+        self.peers.replace(rejudged);
     }
 
-    /// One live check, by `demand` or by the policy that counts here.
+    /// Fetches fresh evidence and judges it by `demand`, or else by the policy in force.
     pub(crate) async fn judge(
         &self,
         options: &Arc<Options>,
         demand: Option<&(Arc<Policy>, u64)>,
     ) -> Result<Arc<Session>, Error> {
-        let nonce = random()?;
+        let nonce = random_seed()?;
         let nonce_text = Base64UrlUnpadded::encode_string(&nonce);
         let path = format!("/v1/attestation?nonce={nonce_text}&shared=1");
         let asked = options.clock.now();
         let mut evidence = pin!(self.host.get(&path, MAX_EVIDENCE));
-        // The lists are asked for by every client in the same way, so that the request tells the host nothing. Without them the
+        // Every client asks for the lists in the same way, so that the request tells the host nothing. If they are missing, the
         // policy decides.
         let mut lists = pin!(self.host.get("/v1/crls", MAX_CRLS));
         let mut crls = None;
@@ -258,9 +258,9 @@ impl Upstream {
                 answer = &mut lists, if crls.is_none() => crls = Some(answer),
             }
         };
-        // The enclave's clock is compared with this moment, whenever the lists come.
+        // The enclave's clock is compared with this time, not with the arrival of the lists.
         let at = options.clock.now();
-        // The machine slept, or nothing polled this: the bytes are genuine perhaps, and old.
+        // The machine slept or nothing polled this future: the evidence may be genuine but old.
         if u128::from(at.0.saturating_sub(asked.0)) > self.host.timeout().as_millis() {
             return Err(self.host.late());
         }
@@ -271,7 +271,7 @@ impl Upstream {
         let crls = match crls {
             Some(answer) => answer.ok(),
             None if policy.revocation_required() => lists.await.ok(),
-            None => match tokio::time::timeout(CRLS_WAIT, lists).await {
+            None => match tokio::time::timeout(CRLS_TIMEOUT, lists).await {
                 Ok(answer) => answer.ok(),
                 Err(_) => None,
             },
@@ -295,7 +295,7 @@ impl Upstream {
         judged.await.map_err(|_| Error::Internal)?
     }
 
-    /// The caller's policy and its number; the service's own only where simulation was accepted by name.
+    /// Returns the caller's policy and its number, or the service's development policy if the caller accepted simulation.
     pub(crate) async fn policy(&self, options: &Options) -> Result<(Arc<Policy>, u64), Error> {
         let Demand { policy, number } = options.trust.demand();
         if let Some(policy) = policy {
@@ -313,7 +313,7 @@ impl Upstream {
         Ok((Arc::new(policy), number))
     }
 
-    /// What requests are sealed under now. A proof that is about to end is renewed beside them.
+    /// Returns the session to seal requests under. Renews a proof that is about to end in the background.
     pub(crate) async fn session(
         self: &Arc<Self>,
         options: &Arc<Options>,
@@ -322,11 +322,12 @@ impl Upstream {
             Some(session) => session,
             None => self.attest(options, None).await?,
         };
-        self.renew_soon(options, &session);
+        self.renew_if_due(options, &session);
         Ok(session)
     }
 
-    /// The same for a request that has other enclaves too: one that failed last time is asked beside it.
+    /// Returns the session for a request to several enclaves. Attests in the background after a failure, so that the request does
+    /// not wait.
     pub(crate) fn candidate(self: &Arc<Self>, options: &Arc<Options>) -> Candidate {
         let usable = self.usable(options.clock.now());
         let (failed, unknown) = {
@@ -335,22 +336,22 @@ impl Upstream {
         };
         match usable {
             Some(session) if unknown.is_some_and(|unknown| unknown.is_same(&session)) => {
-                self.attest_beside(options, Some(&session));
+                self.attest_in_background(options, Some(&session));
                 Candidate::Unusable
             }
             Some(session) => {
-                self.renew_soon(options, &session);
+                self.renew_if_due(options, &session);
                 Candidate::Verified(session)
             }
             None if failed => {
-                self.attest_beside(options, None);
+                self.attest_in_background(options, None);
                 Candidate::Unusable
             }
             None => Candidate::Unverified,
         }
     }
 
-    /// Notes that the host's enclaves do not know the keys of `session`.
+    /// Records that the host's enclaves do not know the keys of `session`.
     pub(crate) fn forget(&self, session: &Arc<Session>) {
         let mut known = self.known();
         let current = known.state.session();
@@ -358,16 +359,16 @@ impl Upstream {
             known.unknown = Some(Arc::clone(session));
         }
         drop(known);
-        self.others.forget(session);
+        self.peers.forget(session);
     }
 
-    /// Whether a check is under way.
+    /// Returns whether an attestation is in progress.
     pub(crate) fn is_attesting(&self) -> bool {
         self.attesting.try_lock().is_err()
     }
 
-    /// One request. A proof that is over, withdrawn or unknown, and an answer that is missing, was rewritten or cannot be opened,
-    /// each buy one fresh check and one more attempt.
+    /// Sends one request. A proof that has ended, was withdrawn or is unknown, and an answer that is missing, rewritten or cannot be
+    /// opened, cause one fresh check and one more attempt.
     pub(crate) async fn exchange(
         self: &Arc<Self>,
         options: &Arc<Options>,
@@ -391,14 +392,14 @@ impl Upstream {
         }
     }
 
-    /// Starts a renewal beside the request, where the proof is about to end.
-    fn renew_soon(self: &Arc<Self>, options: &Arc<Options>, session: &Arc<Session>) {
+    /// Starts a renewal in the background if the proof is about to end.
+    fn renew_if_due(self: &Arc<Self>, options: &Arc<Options>, session: &Arc<Session>) {
         if self.is_renewal_due(options, session) {
-            self.attest_beside(options, Some(session));
+            self.attest_in_background(options, Some(session));
         }
     }
 
-    /// Whether the proof is about to end, and a renewal may move its end.
+    /// Returns whether the proof is about to end and a renewal may move its end.
     pub(crate) fn is_renewal_due(&self, options: &Options, session: &Session) -> bool {
         let now = options.clock.now();
         let is_paused = || {
@@ -411,14 +412,18 @@ impl Upstream {
         options.is_ending(session) && !(session.is_valid(now) && is_paused())
     }
 
-    /// Starts a check, unless one is under way.
-    fn attest_beside(self: &Arc<Self>, options: &Arc<Options>, after: Option<&Arc<Session>>) {
+    /// Starts an attestation in the background unless one is in progress.
+    fn attest_in_background(
+        self: &Arc<Self>,
+        options: &Arc<Options>,
+        after: Option<&Arc<Session>>,
+    ) {
         if self.is_attesting() {
             return;
         }
         let (upstream, options, after) = (Arc::clone(self), Arc::clone(options), after.cloned());
         tokio::spawn(async move {
-            // What it failed with is kept in the state, and an old proof is used to its end.
+            // The state keeps the error, and the old proof is used until its end.
             let _ = upstream.attest(&options, after.as_ref()).await;
         });
     }
@@ -429,23 +434,23 @@ impl Upstream {
         session: &Arc<Session>,
         request: InnerRequest,
     ) -> Result<Attempt, Error> {
-        let mut rng = ChaCha20Rng::from_seed(random()?);
+        let mut rng = ChaCha20Rng::from_seed(random_seed()?);
         let (now, sealed_by) = (options.clock.now(), Arc::clone(session));
-        let begun = work(request.content.len(), move || {
+        let begun = run_sized(request.content.len(), move || {
             exchange::begin(&sealed_by.attestation, request, now, &mut rng)
         });
         let (sealed, pending) = match begun.await? {
             Err(ExchangeError::Expired) => return Ok(Attempt::ProofLost),
             other => other?,
         };
-        // Sealing may have taken its time.
+        // The proof may have ended during sealing.
         if !session.is_valid(options.clock.now()) {
             return Ok(Attempt::ProofLost);
         }
         let limit = MAX_RESPONSE + SEAL_OVERHEAD;
         let hint = session.hint();
         let sent = tokio::select! {
-            // Asked first: what was sealed before the policy was changed is not sent after it.
+            // Polled first: a request sealed before a policy change must not be sent after it.
             biased;
             () = session.ended() => return Ok(Attempt::ProofLost),
             sent = self.host.gateway(sealed, &hint, limit) => sent,
@@ -459,25 +464,25 @@ impl Upstream {
             Err(error) => return Err(error),
         };
         let now = options.clock.now();
-        let opened = work(sealed.len(), move || pending.finish(&sealed, now));
+        let opened = run_sized(sealed.len(), move || pending.finish(&sealed, now));
         match opened.await? {
             Ok(answer) => Ok(Attempt::Answered(Box::new(Answer::new(
                 answer,
                 Arc::clone(session),
             )))),
             Err(error) if error.is_stale() && !error.is_misdated() => Ok(Attempt::ProofLost),
-            // Changed on the way, sealed to keys of a time that is over, or dated by a clock that has been set since.
+            // Changed in transit, sealed to keys that have ended, or dated by a clock that has been set since.
             Err(error) => Ok(Attempt::Doubtful(error.into())),
         }
     }
 }
 
-/// Runs `f` here, or on a thread for long work where it handles many bytes.
-pub(crate) async fn work<T: Send + 'static>(
+/// Runs `f` here, or on a blocking thread if it handles at least [`BLOCKING_THRESHOLD`] bytes.
+pub(crate) async fn run_sized<T: Send + 'static>(
     bytes: usize,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    if bytes < HEAVY {
+    if bytes < BLOCKING_THRESHOLD {
         return Ok(f());
     }
     tokio::task::spawn_blocking(f)
@@ -485,7 +490,8 @@ pub(crate) async fn work<T: Send + 'static>(
         .map_err(|_| Error::Internal)
 }
 
-pub(crate) fn random() -> Result<[u8; 32], Error> {
+/// Returns a random seed from the operating system.
+pub(crate) fn random_seed() -> Result<[u8; 32], Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| Error::NoRandomness)?;
     Ok(bytes)

@@ -24,7 +24,7 @@ pub(super) struct Table<W: Write + Send> {
     rows: usize,
 }
 
-/// What the rows of the open group hold of one field.
+/// Values of one field in the open group.
 enum Column {
     Index(Vec<i64>),
     Text(Vec<ByteArray>),
