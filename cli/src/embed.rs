@@ -61,7 +61,8 @@ fn embed_requests(client: &blocking::Client, size: u16, sink: &mut Sink) -> Resu
     for batch in read_batches(std::io::stdin().lock(), size) {
         let batch = batch?;
         // The service does not name the line that it refuses; halving the batch finds it.
-        let mut ranges = vec![0..batch.texts.len()];
+        let mut ranges = Vec::new();
+        ranges.push(0..batch.texts.len());
         while let Some(range) = ranges.pop() {
             let (numbers, texts) = (&batch.numbers[range.clone()], &batch.texts[range.clone()]);
             match retry(|| embed_part(client, texts)) {

@@ -17,25 +17,25 @@ pub(super) const VECTORS: &[Vector] = &[
         set_not_before(f, REGIONAL, 0);
     }),
     vector("regional-ends-this-second", 0, "", |f| {
-        set_not_after(f, REGIONAL, 0)
+        set_not_after(f, REGIONAL, 0);
     }),
     vector("zonal-starts-this-second", 0, "", |f| {
-        set_not_before(f, ZONAL, 0)
+        set_not_before(f, ZONAL, 0);
     }),
     vector("zonal-ends-this-second", 0, "", |f| {
-        set_not_after(f, ZONAL, 0)
+        set_not_after(f, ZONAL, 0);
     }),
     vector("instance-starts-this-second", 0, "", |f| {
         set_not_before(f, INSTANCE, 0);
     }),
     vector("instance-ends-this-second", 0, "", |f| {
-        set_not_after(f, INSTANCE, 0)
+        set_not_after(f, INSTANCE, 0);
     }),
     vector("leaf-starts-this-second", 0, "", |f| {
-        set_not_before(f, LEAF, 0)
+        set_not_before(f, LEAF, 0);
     }),
     vector("leaf-ends-this-second", 0, "", |f| {
-        set_not_after(f, LEAF, 0)
+        set_not_after(f, LEAF, 0);
     }),
     vector("regional-without-path-length", 0, "", |f| {
         constraints(f, REGIONAL, basic_constraints(true, None));
