@@ -22,7 +22,7 @@ pub(crate) fn write(args: &PolicyKmsArgs) -> Result<ExitCode> {
     {
         ensure!(
             is_role(arn),
-            "{arn} is no ARN of a role; write it as arn:aws:iam::111122223333:role/name"
+            "{arn} is not the ARN of a role; write it as arn:aws:iam::111122223333:role/name"
         );
     }
     let deployment = Deployment {
@@ -155,7 +155,7 @@ fn instances(files: &[PathBuf]) -> Result<Vec<Instance>> {
 
 fn trust(file: &Path) -> Result<Policy> {
     Policy::chosen_by_hand(&input::read(file)?)
-        .with_context(|| format!("{} is no trust policy", file.display()))
+        .with_context(|| format!("{} is not a usable trust policy", file.display()))
 }
 
 fn at(moment: Moment) -> Result<UnixMillis> {

@@ -207,7 +207,7 @@ fn read_key(path: &Path) -> Result<DataKey> {
     );
     ensure!(
         found.len() == 32,
-        "{} is no data key: a key has 32 bytes",
+        "{} is not a data key: a key has 32 bytes",
         path.display()
     );
     let mut bytes = Zeroizing::new([0; 32]);

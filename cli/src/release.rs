@@ -253,5 +253,5 @@ fn explain(report: &Report) -> Vec<String> {
 }
 
 fn text(path: &Path) -> Result<String> {
-    String::from_utf8(input::read(path)?).with_context(|| format!("{} is no text", path.display()))
+    String::from_utf8(input::read(path)?).with_context(|| format!("{} is not text", path.display()))
 }

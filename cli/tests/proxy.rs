@@ -122,7 +122,7 @@ fn plain_openai_in_and_sealed_answers_out() {
     let (status, _, models) = proxy.get("/v1/models");
     assert_eq!(status, 200);
     assert!(models.contains(MODEL));
-    // What the enclave refuses arrives as it said it.
+    // A refusal of the enclave arrives unchanged.
     let (status, _, body) = proxy.get("/v1/nothing");
     assert_eq!((status, body.contains("ENDPOINT_UNKNOWN")), (404, true));
     for number in 0..3 {
@@ -220,30 +220,30 @@ fn it_does_not_start_on_anything_else_than_an_accepted_verdict() {
             String::from_utf8(output.stderr).unwrap(),
         )
     };
-    let (status, said) = run(&["--policy", "policy.json"]);
+    let (status, stderr) = run(&["--policy", "policy.json"]);
     assert_eq!(
-        (status, said.contains("SIMULATION_REFUSED")),
+        (status, stderr.contains("SIMULATION_REFUSED")),
         (Some(1), true),
-        "{said}"
+        "{stderr}"
     );
-    let (status, said) = run(&[]);
+    let (status, stderr) = run(&[]);
     assert_eq!(
-        (status, said.contains("--policy FILE")),
+        (status, stderr.contains("--policy FILE")),
         (Some(2), true),
-        "{said}"
+        "{stderr}"
     );
-    let (status, said) = run(&["--accept-simulated", "--listen", "0.0.0.0:0"]);
+    let (status, stderr) = run(&["--accept-simulated", "--listen", "0.0.0.0:0"]);
     assert_eq!(
-        (status, said.contains("--allow-remote")),
+        (status, stderr.contains("--allow-remote")),
         (Some(2), true),
-        "{said}"
+        "{stderr}"
     );
     host.swap_image();
-    let (status, said) = run(&["--policy", "policy.json", "--accept-simulated"]);
+    let (status, stderr) = run(&["--policy", "policy.json", "--accept-simulated"]);
     assert_eq!(
-        (status, said.contains("PCR_MISMATCH")),
+        (status, stderr.contains("PCR_MISMATCH")),
         (Some(1), true),
-        "{said}"
+        "{stderr}"
     );
     assert_eq!(host.sealed_requests(), 0);
 }
@@ -541,8 +541,8 @@ fn a_signed_policy_is_followed_and_never_rolled_back() {
         .args(&arguments)
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("POLICY_ROLLED_BACK"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("POLICY_ROLLED_BACK"), "{stderr}");
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(host.sealed_requests(), sent);
 }

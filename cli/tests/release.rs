@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const MODEL: &str = "all-MiniLM-L6-v2";
 
-/// Programs of the workspace lie beside this package's own; `cargo test --workspace` builds them all.
+/// Programs of the workspace are in the same folder as this package's; `cargo test --workspace` builds them all.
 fn program(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_clearseal")).with_file_name(name);
     assert!(
@@ -107,8 +107,8 @@ impl Host {
             command.args(["serve", "--key"]).arg(SEALED.path());
         });
         let mut line = String::new();
-        let said = kms.0.stdout.take().unwrap();
-        BufReader::new(said).read_line(&mut line).unwrap();
+        let output = kms.0.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut line).unwrap();
         let (arn, kms_url) = line.trim().split_once(' ').unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
         let address = port.unwrap().to_string();
@@ -149,18 +149,18 @@ fn enclave(folder: &Path, parent: &Path, arn: &str, deadline: &str) -> Process {
     })
 }
 
-/// What an enclave said that did not start: it has to end by itself.
-fn refusal(mut enclave: Process) -> Value {
-    let mut said = String::new();
+/// Returns the error of an enclave that does not start. Its process has to end by itself.
+fn startup_error(mut enclave: Process) -> Value {
+    let mut output = String::new();
     let mut pipe = enclave.0.stderr.take().unwrap();
-    pipe.read_to_string(&mut said).unwrap();
-    assert!(!enclave.0.wait().unwrap().success(), "{said}");
-    let last = said.lines().last().unwrap_or_default();
-    serde_json::from_str(last).unwrap_or_else(|_| panic!("{said}"))
+    pipe.read_to_string(&mut output).unwrap();
+    assert!(!enclave.0.wait().unwrap().success(), "{output}");
+    let last = output.lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|_| panic!("{output}"))
 }
 
 fn code_of(enclave: Process) -> String {
-    refusal(enclave)["code"].as_str().unwrap().to_owned()
+    startup_error(enclave)["code"].as_str().unwrap().to_owned()
 }
 
 /// The body of `GET path`, once it is answered with 200.
@@ -255,9 +255,9 @@ fn a_released_key_opens_the_sealed_model_and_the_host_never_has_it() {
         assert!(stages[stage].as_f64().is_some(), "{stage}: {ready}");
     }
 
-    let said = embed(&host.url);
-    assert!(said.status.success(), "{}", text(&said.stderr));
-    let row: Value = serde_json::from_slice(&said.stdout).unwrap();
+    let output = embed(&host.url);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let row: Value = serde_json::from_slice(&output.stdout).unwrap();
     let vector = row["embedding"].as_array().unwrap();
     let length: f64 = vector
         .iter()
@@ -356,7 +356,7 @@ fn a_truncated_container_is_refused() {
 fn a_wrapped_key_that_kms_does_not_know_is_denied() {
     let other = altered("data-key.wrapped", &[7; 100]);
     let host = Host::start(other.path(), true);
-    let refusal = refusal(host.enclave());
+    let refusal = startup_error(host.enclave());
     assert_eq!(refusal["code"], "KEY_RELEASE_DENIED");
     let error = refusal["error"].as_str().unwrap();
     assert!(error.contains("InvalidCiphertextException"), "{error}");
@@ -365,7 +365,7 @@ fn a_wrapped_key_that_kms_does_not_know_is_denied() {
 #[test]
 fn a_host_without_a_kms_is_named() {
     let host = Host::start(&SEALED.path().join("models"), false);
-    let refusal = refusal(host.enclave());
+    let refusal = startup_error(host.enclave());
     assert_eq!(refusal["code"], "KEY_RELEASE_DENIED");
     let error = refusal["error"].as_str().unwrap();
     assert!(error.contains("KMS_NOT_CONFIGURED"), "{error}");

@@ -20,7 +20,7 @@ pub const NOW: u64 = 1_800_000_000_500;
 pub const AT: &str = "2027-01-15T08:00:00.500Z";
 pub const NONCE: [u8; 32] = [7; 32];
 
-/// A document of a development root, with the files that judge it, in a folder of its own.
+/// A document of a development root, with the files that judge it, in a separate folder.
 pub struct Fixture {
     pub folder: PathBuf,
     pub contents: Contents,

@@ -216,7 +216,7 @@ fn two_histories_of_one_key_are_refused() {
     );
     // Both heads are in the report, to be kept.
     assert_ne!(report["hosts"][0]["head"], report["hosts"][1]["head"]);
-    // A longer history that the first is no start of, and no proof between them.
+    // A longer history that does not start with the first one, and no proof between them.
     let alone = Inclusion {
         format: Format::new(),
         index: 0,

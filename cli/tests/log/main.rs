@@ -130,7 +130,7 @@ fn a_bundle_is_found_in_the_log_and_forks_are_refused() {
     let (status, _) = fixture.run(&[&asked[..], &["--accept-simulated"]].concat());
     assert_eq!(status, 0);
 
-    // Two heads alone, by the evidence beside them, then by a history that was changed before the second receipt.
+    // Two heads alone, by their evidence, then by a history that was changed before the second receipt.
     let heads = [
         "log",
         "--head",

@@ -132,7 +132,7 @@ pub enum SourceError {
     #[error("another trust policy with the number {sequence} was seen already")]
     #[coded(
         "POLICY_SEQUENCE_REUSED",
-        remedy = "Publish each policy under a number of its own. If its publisher did, suspect the publisher's key."
+        remedy = "Publish each policy under its own number. If its publisher did, suspect the publisher's key."
     )]
     SequenceReused {
         /// The number.
@@ -142,7 +142,7 @@ pub enum SourceError {
     #[error("{} does not hold the highest policy number of this publisher", .path.display())]
     #[coded(
         "POLICY_STATE_UNREADABLE",
-        remedy = "Restore the file. Remove it only if you know that nobody rolled the policy back."
+        remedy = "Restore the file. Remove it only if you know that no one rolled the policy back."
     )]
     StateUnreadable {
         /// Its path.

@@ -319,7 +319,7 @@ async fn a_proof_is_renewed_before_its_end_and_never_used_after() {
         .unwrap();
     let first = client.connect().await.unwrap();
     assert!(client.is_ready());
-    // About to end: used, and renewed beside the request.
+    // About to end: used, and renewed in the background.
     let margin = 30_000;
     time.store(first.valid_until().0 - margin, Ordering::SeqCst);
     // The renewal is over before the answer comes, and is refused: the client's clock was moved, the host's was not. The

@@ -113,7 +113,7 @@ fn a_renewal_goes_on_while_no_call_waits() {
     let first = client.connect().unwrap();
     host.advance(Duration::from_secs(1_000));
     host.stall(true);
-    // Renewed beside the request, and slower than it.
+    // The renewal runs in the background and takes longer than the request.
     client.embed(&["one".to_owned()]).unwrap();
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     while attestations(&host) < 2 && std::time::Instant::now() < deadline {
@@ -154,7 +154,7 @@ async fn keys_are_replaced_before_the_enclave_stops_taking_requests_to_them() {
         for _ in 0..2 * (rotation.every + rotation.overlap) / step {
             let before = client.connect().await.unwrap();
             assert_eq!(code(&client).await, "");
-            // Time for what was begun beside the request.
+            // Time for the background attestation.
             tokio::time::sleep(Duration::from_millis(50)).await;
             let after = client.connect().await.unwrap();
             renewals += u32::from(after.valid_until() > before.valid_until());
