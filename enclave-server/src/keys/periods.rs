@@ -43,7 +43,7 @@ impl Periods {
         })
     }
 
-    /// How often [`Keyring::rotate`] is due.
+    /// How often [`Keyring::rotate`](super::Keyring::rotate) is due.
     pub fn rotate_every(&self) -> Duration {
         self.rotate_every
     }
