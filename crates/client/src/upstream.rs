@@ -27,6 +27,8 @@ const BLOCKING_THRESHOLD: usize = 256 << 10;
 
 /// Time to wait for revocation lists after the evidence arrived, if the policy does not require them.
 const CRLS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Upper bound on the change of an end that the measured clock offset alone causes, in milliseconds.
+const OFFSET_JITTER: u64 = 1_000;
 /// Minimum pause after a renewal that did not move the end of the proof, in milliseconds.
 const RENEWAL_PAUSE: u64 = 5_000;
 
@@ -80,7 +82,9 @@ impl UpstreamState {
     /// Sets the pause after a renewal of `before` that ended with `outcome`: an eighth of the remaining time.
     fn note_renewal(&mut self, before: &Session, outcome: Option<&Session>, now: UnixMillis) {
         let end = before.valid_until();
-        let is_moved = outcome.is_some_and(|session| session.valid_until() > end);
+        // Ends are compared on this client's clock, and each attestation measures the enclave's offset again.
+        let later = UnixMillis(end.0.saturating_add(OFFSET_JITTER));
+        let is_moved = outcome.is_some_and(|session| session.valid_until() > later);
         self.pause = (!is_moved).then(|| {
             let pause = (end.0.saturating_sub(now.0) / 8).max(RENEWAL_PAUSE);
             now..=UnixMillis(now.0.saturating_add(pause))
