@@ -57,7 +57,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// What the program makes of it: exit status, and the codes of the findings.
+/// The program's outcome: exit status, and the codes of the findings.
 fn verify(folder: &Path, more: &[&str]) -> (i32, Vec<String>) {
     let arguments = [
         &[
@@ -161,7 +161,7 @@ fn a_service_is_compared_file_by_file() {
         missing.remove(path);
         assert_eq!(compare(missing), refused("RELEASE_FILE_MISSING"), "{path}");
     }
-    // Nothing can be said about a service that does not answer.
+    // A service that does not answer gives no findings.
     let none = verify(&folder, &[AT, "--url=http://127.0.0.1:9"]);
     assert_eq!(none, (2, vec![]));
 }

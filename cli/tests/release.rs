@@ -70,7 +70,7 @@ impl Process {
     fn start(name: &str, configure: impl FnOnce(&mut Command)) -> Self {
         let mut command = Command::new(program(name));
         configure(&mut command);
-        // What the test runner has there is for tests of other packages.
+        // Ignore the test runner's variables, which are for tests of other packages.
         command
             .env_remove("CLEARSEAL_MODEL")
             .stdout(Stdio::piped())

@@ -116,7 +116,7 @@ fn rows_are_shown_together_and_alone_and_no_other_passes_for_one() {
         assert_eq!(report[0]["code"], "RESPONSE_HASH_MISMATCH");
     }
 
-    // What the row says of its text.
+    // Statements of the row about its text.
     let read: serde_json::Value = serde_json::from_str(row).unwrap();
     for (name, other) in [
         ("tokens", serde_json::json!(999)),

@@ -23,7 +23,9 @@ enum Entry {
 #[non_exhaustive]
 pub enum ArchiveError {
     /// Absolute, empty, too long, or contains `.`, `..` or an empty name.
-    #[error("ARCHIVE_PATH: `{0}` is not a path inside a ramdisk; write it relative, as in bin/init")]
+    #[error(
+        "ARCHIVE_PATH: `{0}` is not a path inside a ramdisk; write it relative, as in bin/init"
+    )]
     Path(String),
     /// Two entries have the same path, or a file has the path of a folder.
     #[error("ARCHIVE_TWICE: `{0}` is in the ramdisk twice; leave one of them out")]

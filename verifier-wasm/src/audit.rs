@@ -83,7 +83,7 @@ struct Reports {
     basis: AuditBasis,
 }
 
-/// The input of one audit, with the policy and key to verify it. Needs no clock: every receipt is verified as of its own
+/// The input of one audit, with the policy and key to verify it. Needs no clock: every receipt is verified as of its
 /// time.
 #[wasm_bindgen]
 pub struct Auditor {

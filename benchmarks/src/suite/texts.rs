@@ -10,7 +10,10 @@ const COUNT: usize = 1000;
 pub(super) fn texts(run: &Run) -> Vec<String> {
     let step = if run.options.quick { 10 } else { 1 };
     // Evenly spaced, because they are sorted by kind.
-    fixtures::texts::texts(COUNT).into_iter().step_by(step).collect()
+    fixtures::texts::texts(COUNT)
+        .into_iter()
+        .step_by(step)
+        .collect()
 }
 
 /// A text of exactly `tokens` tokens, including both special tokens.

@@ -30,7 +30,7 @@ fn a_bundle_is_judged_as_a_chain() {
     let typed = ["receipt", "bundle.json", "--key", &"20".repeat(32)];
     let (status, _) = fixture.run(&[&typed[..], &["--policy", "policy.json"]].concat());
     assert_eq!(status, 2);
-    // A receipt is no bundle.
+    // A receipt is not a bundle.
     assert_eq!(
         fixture
             .run(&["bundle", "receipt", "--policy", "policy.json"])

@@ -43,7 +43,7 @@ pub enum TokenizerError {
     #[error("a token id is outside the vocabulary of {vocabulary} tokens")]
     #[coded("TOKEN_UNKNOWN", remedy = "Send token ids of this model's tokenizer.")]
     UnknownToken {
-        /// See [`Tokenizer::vocabulary`].
+        /// See [`Tokenizer::vocabulary`](super::Tokenizer::vocabulary).
         vocabulary: u32,
     },
 }
