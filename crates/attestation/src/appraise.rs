@@ -325,7 +325,7 @@ pub struct AppraisedAttestation {
     pub(crate) live: bool,
     pub(crate) release: String,
     pub(crate) clock_offset: ClockOffset,
-    /// The end of the release or of the policy, whichever is earlier.
+    /// The earliest end among the release, the policy and, where the policy requires revocation lists, those lists.
     pub(crate) accepted_until: Option<UnixMillis>,
 }
 

@@ -29,7 +29,7 @@ impl Client {
     /// Wraps `client`.
     ///
     /// # Errors
-    /// [`Error::Internal`] if the operating system cannot create a thread or descriptor.
+    /// [`Error::Internal`] if the operating system cannot create a descriptor. Panics if it cannot create a thread.
     pub fn new(client: crate::Client) -> Result<Self, Error> {
         Ok(Self {
             client,
@@ -163,7 +163,8 @@ impl Host {
     }
 }
 
-/// Builds a runtime with one worker thread, so that background work such as a renewal goes on after the call that started it.
+/// Builds a runtime with one worker thread, so that background work such as a renewal goes on after the call that started it. Panics
+/// if the operating system cannot create that thread.
 fn build_runtime() -> Result<Runtime, Error> {
     Builder::new_multi_thread()
         .worker_threads(1)

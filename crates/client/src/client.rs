@@ -59,7 +59,8 @@ impl Client {
     /// Returns a session with the first upstream that has a valid proof or can be verified. Sends only a nonce.
     ///
     /// # Errors
-    /// The error of the last upstream, if none can be verified.
+    /// The most significant error of the upstreams, if none can be verified: a withdrawn policy, refused evidence where no other upstream
+    /// answers, a transient error, else the last one.
     pub async fn connect(&self) -> Result<Arc<Session>, Error> {
         let mut last = Error::NoUpstream;
         for upstream in self.in_order() {

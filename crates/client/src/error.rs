@@ -247,12 +247,16 @@ impl Error {
         }
     }
 
-    /// Selects the error to report if one upstream failed with `self` and the next one with `next`: a withdrawn policy takes precedence
-    /// over a network failure, and a transient error over a permanent one.
+    /// Selects the error to report if one upstream failed with `self` and the next one with `next`. A withdrawn policy takes precedence
+    /// over all others, refused evidence over an upstream without any answer, and otherwise a transient error over a permanent one.
     pub(crate) fn then(self, next: Self) -> Self {
+        let is_silent =
+            |error: &Self| matches!(error, Self::Unreachable(problem) if problem.status.is_none());
         match (&self, &next) {
             (Self::Withdrawn(_), _) => self,
             (_, Self::Withdrawn(_)) => next,
+            (Self::Refused(_), _) if is_silent(&next) => self,
+            (_, Self::Refused(_)) if is_silent(&self) => next,
             _ if self.is_transient() && !next.is_transient() => self,
             _ => next,
         }

@@ -35,7 +35,8 @@ impl Options {
 /// In at least the last minute of a proof, an enclave accepts no new request and only answers earlier ones. Before that, old and
 /// fresh keys are both valid for as long as the old ones were current, at most ten minutes (`Periods` of enclave-server). The
 /// renewal therefore takes place between 5 and 10 minutes before the end, or between two fifths and half of a shorter lifetime.
-/// `spread` selects the point in that window, so that the clients of one enclave do not renew in the same second.
+/// An enclave with `--deadline` above four minutes stops accepting requests earlier; its clients then learn of new keys by
+/// `KEY_UNKNOWN`, and send the request again. `spread` selects the point in that window, so that the clients of one enclave do not renew in the same second.
 fn renewal_margin(lifetime: u64, spread: u8) -> u64 {
     let (late, early) = (lifetime * 2 / 5, lifetime / 2);
     let (late, early) = (late.min(300_000), early.min(600_000));

@@ -79,12 +79,13 @@ impl Drop for Restore<'_> {
 }
 
 impl UpstreamState {
-    /// Sets the pause after a renewal of `before` that ended with `outcome`: an eighth of the remaining time.
+    /// Sets the pause after a renewal of `before` that ended with `outcome`: an eighth of the time to the earlier end of both.
     fn note_renewal(&mut self, before: &Session, outcome: Option<&Session>, now: UnixMillis) {
         let end = before.valid_until();
         // Ends are compared on this client's clock, and each attestation measures the enclave's offset again.
         let later = UnixMillis(end.0.saturating_add(OFFSET_JITTER));
         let is_moved = outcome.is_some_and(|session| session.valid_until() > later);
+        let end = outcome.map_or(end, |session| session.valid_until().min(end));
         self.pause = (!is_moved).then(|| {
             let pause = (end.0.saturating_sub(now.0) / 8).max(RENEWAL_PAUSE);
             now..=UnixMillis(now.0.saturating_add(pause))

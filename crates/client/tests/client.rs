@@ -303,6 +303,24 @@ async fn a_second_upstream_that_is_broken_does_not_hide_that_the_first_is_busy()
 }
 
 #[tokio::test]
+async fn an_upstream_that_is_down_does_not_hide_that_another_was_refused() {
+    let (host, down) = (Host::start(10), "http://127.0.0.1:1");
+    host.swap_image();
+    for [first, second] in [[&host.url[..], down], [down, &host.url]] {
+        let client = Client::builder(first)
+            .upstream(second)
+            .policy(host.policy.clone())
+            .accept_simulated(true)
+            .timeout(PATIENCE)
+            .build()
+            .unwrap();
+        assert_eq!(code(&client).await, "PCR_MISMATCH");
+        let error = client.connect().await.err().unwrap();
+        assert!(matches!(error, Error::Refused(_)), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_proof_is_renewed_before_its_end_and_never_used_after() {
     let host = Host::start(7);
     let time = Arc::new(AtomicU64::new(now().0));
