@@ -68,7 +68,7 @@ fn embed_requests(client: &blocking::Client, size: u16, sink: &mut Sink) -> Resu
             match retry(|| embed_part(client, texts)) {
                 Ok(embedded) => sink.write(numbers, texts, &embedded)?,
                 Err(error) if !error.is_about_input() => return report_failure(error),
-                Err(error) if texts.len() <= 1 => sink.report_refused(numbers, &error),
+                Err(error) if texts.len() <= 1 => sink.report_refused(numbers, &error)?,
                 Err(_) => {
                     let middle = range.start.midpoint(range.end);
                     ranges.extend([middle..range.end, range.start..middle]);

@@ -6,12 +6,19 @@ mod common;
 
 use common::{AT, Fixture, Run, run};
 use fixtures::host::Host;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 const MARK: &str = "\u{feff}";
 
 /// Standard output of `clearseal embed`, byte by byte.
 fn embed(host: &Host, fixture: &Fixture, more: &[&str], input: &str) -> Vec<u8> {
+    let output = try_embed(host, fixture, more, input);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    output.stdout
+}
+
+fn try_embed(host: &Host, fixture: &Fixture, more: &[&str], input: &str) -> Output {
     fixture.write("input.txt", input.as_bytes());
     fixture.write(
         "service.json",
@@ -33,10 +40,28 @@ fn embed(host: &Host, fixture: &Fixture, more: &[&str], input: &str) -> Vec<u8> 
         ))
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    common::assert_no_escaped_layout(&told);
-    output.stdout
+    common::assert_no_escaped_layout(&String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+#[test]
+fn a_refused_line_is_left_out_only_where_rows_are_numbered() {
+    let host = Host::start(46);
+    let fixture = Fixture::new("refused-line");
+    let input = format!("a\n{}\nb\n", "x".repeat(600 << 10));
+    for (options, status) in [
+        (&["--fields", "index,tokens"][..], 3),
+        (&["--format", "csv", "--fields", "tokens,index"], 3),
+        (&["--fields", "tokens"], 2),
+        (&["--format", "npy"], 2),
+    ] {
+        let output = try_embed(&host, &fixture, options, &input);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{options:?}: {told}");
+        assert!(told.contains("TEXT_TOO_LONG"), "{told}");
+        let has_later_row = String::from_utf8_lossy(&output.stdout).contains('2');
+        assert!(status == 2 || has_later_row, "{options:?}");
+    }
 }
 
 /// The toy model's vectors have four components, as its manifest says.

@@ -17,7 +17,8 @@ pub(crate) struct EmbedArgs {
     /// of a simulated enclave can read everything that is sent to it.
     #[arg(long)]
     pub(crate) accept_simulated: bool,
-    /// Output format. `npy` contains only the vectors and is written at the end; `parquet` cannot be read before the command ends.
+    /// Output format. `npy` contains only the vectors and is written at the end; `parquet` cannot be read before the command ends. A line
+    /// that the service refuses is left out if the rows contain `index`; otherwise it ends the command.
     #[arg(long, value_enum, default_value = "jsonl")]
     pub(crate) format: Format,
     /// Fields of each row, in this order [default: all].

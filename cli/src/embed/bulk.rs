@@ -40,10 +40,7 @@ pub(super) fn embed(client: &blocking::Client, size: u16, sink: &mut Sink) -> Re
             let (numbers, lines) = (&batch.tag[texts.clone()], &batch.texts[texts]);
             let written = match outcome {
                 Ok(embedded) => sink.write(numbers, lines, &embedded),
-                Err(error) => {
-                    sink.report_refused(numbers, &error);
-                    Ok(())
-                }
+                Err(error) => sink.report_refused(numbers, &error),
             };
             written.map_err(|error| {
                 failed = Some(error);

@@ -66,6 +66,11 @@ impl Output {
         })
     }
 
+    /// Whether each row holds its number, so that a reader notices a missing one.
+    pub(super) fn numbers_rows(&self) -> bool {
+        !matches!(self.form, Form::Npy(..)) && self.fields.contains(&Field::Index)
+    }
+
     pub(super) fn write(&mut self, row: &Row<'_>) -> Result<()> {
         if self.rows > 0 && row.embedding.len() != self.dimension {
             bail!("the service's embeddings differ in length");

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clearseal_client::{Embeddings, Error};
 
 use super::output::{Output, Row};
@@ -76,11 +76,21 @@ impl Sink {
     }
 
     /// Counts and reports lines that the service refused.
-    pub(super) fn report_refused(&mut self, numbers: &[usize], error: &Error) {
+    ///
+    /// # Errors
+    /// The rows have no numbers. A missing row would then shift all later ones without a trace.
+    pub(super) fn report_refused(&mut self, numbers: &[usize], error: &Error) -> Result<()> {
         for number in numbers {
+            if !self.out.numbers_rows() {
+                bail!(
+                    "index {number} is refused: {}. Without `index` among the fields, no line can be left out",
+                    describe(error)
+                );
+            }
             self.refused_lines += 1;
             notice(&format!("index {number} is left out: {}", describe(error)));
         }
+        Ok(())
     }
 
     pub(super) fn exit_code(&self) -> ExitCode {
