@@ -34,7 +34,7 @@ async fn metrics_count_by_route_and_never_by_text_of_a_client() {
         assert!(text.contains(line), "{line} in\n{text}");
     }
     assert!(!text.contains("CANARY"), "{text}");
-    // On a quiet service the difference of two sums is one request's length or time, so there are only counts.
+    // On a quiet service the difference of two sums is one request's length or time, so no metric is a sum.
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (name, value) = line.rsplit_once(' ').unwrap();
         assert!(!name.contains("_sum"), "{line}");

@@ -25,6 +25,11 @@ pub(crate) trait Policy: Send + 'static {
     /// Counts the end of an admitted request.
     fn release(&mut self, request: &Self::Request);
 
+    /// Whether the end of an admitted request can make room.
+    fn holds_anything(_request: &Self::Request) -> bool {
+        true
+    }
+
     /// Computes the rank of a waiting request.
     fn rank(&self, request: &Self::Request) -> Self::Rank;
 
@@ -159,6 +164,9 @@ impl<P: Policy> Drop for Ticket<P> {
 
 impl<P: Policy> Drop for Permit<P> {
     fn drop(&mut self) {
+        if !P::holds_anything(&self.request) {
+            return;
+        }
         let admitted = {
             // In one step: a new request must not overtake the waiting ones.
             let mut state = self.queue.lock();

@@ -79,6 +79,9 @@ impl Reservation {
     /// # Errors
     /// See [`Quota::reserve`].
     pub(crate) fn grow(&mut self, amount: usize) -> Result<(), Problem> {
+        if amount == 0 {
+            return Ok(());
+        }
         let Permit { queue, request } = &mut self.0;
         let more = Request {
             source: request.source,
@@ -119,6 +122,10 @@ impl Policy for Shares {
             self.held += request.amount;
             *self.by_source.entry(request.source).or_insert(0) += request.amount;
         }
+    }
+
+    fn holds_anything(request: &Request) -> bool {
+        request.amount > 0
     }
 
     fn release(&mut self, request: &Request) {

@@ -32,7 +32,7 @@ impl Relay {
             Some(nonce) => self.share_document(nonce, deadline).await?,
             None => {
                 let begun = Instant::now();
-                // Released before the answer leaves: a slow reader does not hold it.
+                // Released before memory for the answer is reserved and before it leaves: neither a full budget nor a slow reader holds it.
                 let _permit = self.attestations.acquire(peer).await?;
                 self.metrics.waited(begun.elapsed());
                 self.fetch_document(request, deadline).await?
