@@ -124,7 +124,7 @@ pub fn create(
 /// A file is missing or malformed.
 pub fn put_policy(folder: &Path, measurements: &Path, now: UnixMillis) -> Result<()> {
     let read = |path: &Path| -> Result<Value> {
-        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let bytes = read_text(path)?;
         serde_json::from_slice(&bytes).with_context(|| format!("{} is malformed", path.display()))
     };
     let trust_path = folder.join("trust-policy.json");
@@ -157,10 +157,7 @@ impl Simulator {
     /// # Errors
     /// A file is missing or malformed.
     pub fn open(folder: &Path) -> Result<Self> {
-        let read = |name: &str| {
-            let path = folder.join(name);
-            fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
-        };
+        let read = |name: &str| read_text(&folder.join(name));
         let key: KeyFile =
             serde_json::from_slice(&read("key.json")?).context("key.json is malformed")?;
         let material = Base64::decode_vec(&key.material)?;
@@ -173,10 +170,23 @@ impl Simulator {
             caller: key.caller,
             key: MasterKey::new(&material.try_into().unwrap_or_default()),
             policy: KeyPolicy::parse(&read("policy.json")?)?,
-            root: TrustAnchor::development(&read("root.der")?)?,
+            root: TrustAnchor::development(&read_file(&folder.join("root.der"))?)?,
             answered: AtomicUsize::new(0),
         })
     }
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Reads a text without its byte order mark, which some editors add.
+fn read_text(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = read_file(path)?;
+    if bytes.starts_with("\u{feff}".as_bytes()) {
+        bytes.drain(..3);
+    }
+    Ok(bytes)
 }
 
 const CALLER: &str = "arn:aws:iam::000000000000:role/clearseal-parent";

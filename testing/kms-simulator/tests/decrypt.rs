@@ -138,6 +138,13 @@ fn another_policy_gives_the_key_to_another_image() {
     for (fill, outcome) in [(7, None), (8, Some("AccessDeniedException"))] {
         std::fs::write(&measurements, image(fill)).unwrap();
         put_policy(folder.path(), &measurements, UnixMillis(NOW)).unwrap();
+        // Some editors add a byte order mark.
+        for name in ["key.json", "policy.json", "trust-policy.json"] {
+            let path = folder.path().join(name);
+            let text = std::fs::read_to_string(&path).unwrap();
+            let text = text.trim_start_matches('\u{feff}');
+            std::fs::write(&path, format!("\u{feff}{text}")).unwrap();
+        }
         fixture.simulator = Simulator::open(folder.path()).unwrap();
         assert_eq!(fixture.ask(&request).err(), outcome);
     }
