@@ -19,7 +19,7 @@ use crate::release::ReleaseTimes;
 /// | `fetch`, `decrypt`, `hash`, `layout`, `tokenizer` | parts of the load, see [`LoadTimes`] |
 /// | `load` | the whole load |
 /// | `pack` | packing the weights for the engine, and starting its threads |
-/// | `keys` | making sealing and receipt keys |
+/// | `keys` | making sealing and receipt keys, and a document with the module's time |
 /// | `total` | from the process's creation to readiness |
 #[derive(Clone, Debug)]
 pub struct Stages {

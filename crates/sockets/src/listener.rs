@@ -49,6 +49,7 @@ impl Listener {
             ListenAddress::Unix(path) => {
                 remove_stale(path).await?;
                 let listener = UnixListener::bind(&*path)?;
+                // In development the peer is a process of this user; no other user has a reason to connect.
                 set_permissions(&*path, Permissions::from_mode(0o600))?;
                 let file = SocketFile {
                     inode: symlink_metadata(&*path)?.ino(),
