@@ -23,7 +23,7 @@ pub(crate) fn relay() -> Result<Option<String>> {
         .collect();
     ensure!(
         found.is_empty(),
-        "host-proxy depends on {}; `cargo tree -p host-proxy -i {}` says through what",
+        "host-proxy depends on {}; `cargo tree -p host-proxy -i {}` says through which crate",
         found.join(", "),
         found.first().copied().unwrap_or_default()
     );
@@ -63,10 +63,14 @@ pub(crate) fn enclave() -> Result<Option<String>> {
         all.contains("hpke"),
         "`cargo tree` does not list what it should"
     );
+    ensure!(
+        !all.contains("fixtures"),
+        "enclave-server is built with the fixtures of its tests; make them a development dependency"
+    );
     let found: Vec<_> = IN_C.into_iter().filter(|name| all.contains(name)).collect();
     ensure!(
         found.is_empty(),
-        "enclave-server depends on {}; `cargo tree -p enclave-server -i {}` says through what",
+        "enclave-server depends on {}; `cargo tree -p enclave-server -i {}` says through which crate",
         found.join(", "),
         found.first().copied().unwrap_or_default()
     );
