@@ -133,7 +133,7 @@ fn prepare(address: bool) -> Result<()> {
 fn cargo_fuzz(verb: &str, address: bool) -> Command {
     let mut command = if address {
         let mut command = process::cargo(&[]);
-        command = process::replace_program(&command, "cargo");
+        command = replace_program(&command, "cargo");
         // The shim chooses the toolchain again; no variable of this one may reach it.
         for variable in ["CARGO", "RUSTC", "RUSTDOC", "RUSTUP_TOOLCHAIN"] {
             command.env_remove(variable);
@@ -260,6 +260,19 @@ fn grouped(number: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// The same command for another program.
+fn replace_program(command: &Command, program: &str) -> Command {
+    let mut other = Command::new(program);
+    other.current_dir(command.get_current_dir().unwrap_or(paths::root()));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => other.env(name, value),
+            None => other.env_remove(name),
+        };
+    }
+    other
 }
 
 #[cfg(test)]

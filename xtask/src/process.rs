@@ -43,32 +43,6 @@ pub(crate) fn npm(arguments: &[&str]) -> Command {
     command
 }
 
-/// The same command, which the scheduler runs only when nothing else wants the processor.
-pub(crate) fn at_lowest_priority(command: &Command) -> Command {
-    let mut nice = replace_program(command, "nice");
-    nice.args(["-n", "19"])
-        .arg(command.get_program())
-        .args(command.get_args());
-    nice
-}
-
-/// Another program with the command's folder and environment, without its arguments.
-pub(crate) fn replace_program(command: &Command, program: &str) -> Command {
-    let mut other = Command::new(program);
-    other.current_dir(
-        command
-            .get_current_dir()
-            .unwrap_or_else(|| crate::paths::root()),
-    );
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => other.env(name, value),
-            None => other.env_remove(name),
-        };
-    }
-    other
-}
-
 /// Runs to the end, output passed through; anything but success is an error that names the command.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = describe(command);

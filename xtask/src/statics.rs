@@ -4,8 +4,7 @@
 //! benchmarks use one selection, so that each crate is compiled once for all of them. Images have a separate selection:
 //! their measurements must not depend on other packages of the same build. The suite `emulator` boots them.
 
-use crate::process::{at_lowest_priority, cargo, run};
-use crate::steps::Started;
+use crate::process::{cargo, run};
 use crate::{needs, paths};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -28,22 +27,9 @@ const TESTED: &[&str] = &[
     "benchmarks",
 ];
 
-/// Builds the programs under test.
+/// Builds what is tested.
 pub(crate) fn build() -> Result<()> {
-    run(&mut tested()?)
-}
-
-/// Starts [`build`] at the lowest priority: it uses the processor where other suites wait. A later [`build`] waits for it, and reports
-/// its errors. Dropping the handle stops it.
-pub(crate) fn build_ahead() -> Result<Started> {
-    let log = paths::target()?.join("clearseal/static.log");
-    Started::new(&mut at_lowest_priority(&tested()?), &log)
-}
-
-fn tested() -> Result<Command> {
-    let mut command = cargo_build(TESTED)?;
-    command.args(["--quiet", "--features=forge/samples"]);
-    Ok(command)
+    run(cargo_build(TESTED)?.args(["--quiet", "--features=forge/samples"]))
 }
 
 /// Builds packages together, in silence.

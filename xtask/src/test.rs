@@ -1,7 +1,6 @@
 //! `cargo xtask test`, which `npm test` runs: every suite in order, one summary.
 
 use crate::skipped;
-use crate::statics;
 use crate::steps::elapsed;
 use crate::suites::{Need, SUITES, Suite};
 use anyhow::{Result, bail, ensure};
@@ -37,12 +36,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let missing = provide(&chosen);
     // Remove leftovers of an interrupted run.
     skipped::take()?;
-    // Where all suites run, the programs of the later ones are built while the earlier ones wait for locks, sockets and timers.
-    let _ahead = if options.only.is_empty() {
-        Some(statics::build_ahead()?)
-    } else {
-        None
-    };
     let mut summary = Vec::new();
     let (mut passed, mut failed, mut skipped, mut tests_skipped) = (0, 0, 0, 0);
     for suite in chosen {
