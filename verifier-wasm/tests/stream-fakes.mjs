@@ -3,7 +3,7 @@
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Stands for the module's channel: each message of the host is the name of an event. */
+/** Replaces the module's channel: each message of the host is the name of an event. */
 export function fakeChannel(seen) {
   const words = [];
   let ended = false;
