@@ -1,8 +1,8 @@
 //! The HTTP message inside the seal: Binary HTTP (RFC 9292, known-length form), padded so that its length reveals little.
 //!
 //! The peer's bytes are untrusted even under a seal. Limits are enforced before memory is
-//! allocated, and everything that two readers could interpret differently (repeated fields, connection-specific fields, a
-//! wrong `content-length`, nonzero padding) is refused.
+//! allocated, and everything that two readers could interpret differently (two values of a field that has one,
+//! connection-specific fields, a wrong `content-length`, nonzero padding) is refused.
 
 mod rules;
 mod survey;
@@ -10,6 +10,7 @@ mod survey;
 use bhttp::{ControlData, Message, Mode, StatusCode};
 
 use crate::padme::padded_len;
+use survey::{Control, Section, survey};
 
 /// Longest encoded request, padding included, in bytes.
 pub const MAX_REQUEST: usize = 4 * 1024 * 1024;
@@ -21,7 +22,7 @@ pub const MAX_FIELDS: usize = 64;
 pub const MAX_FIELD_SECTION: usize = 8 * 1024;
 /// Longest request path, query included, in bytes.
 pub const MAX_PATH: usize = 2 * 1024;
-/// The authority of every inner request. It is never resolved: the seal selects the service.
+/// The authority of the requests that this crate writes. No authority is resolved: the seal selects the service.
 pub const AUTHORITY: &str = "clearseal.internal";
 
 const SCHEME: &str = "https";
@@ -70,14 +71,14 @@ pub enum InnerError {
     #[error("the inner message has an unacceptable {0}")]
     #[coded(
         "INNER_BAD_CONTROL_DATA",
-        remedy = "Use an https request with a token as method and an absolute path."
+        remedy = "Send an absolute https URL, encoded according to RFC 9292."
     )]
     Control(&'static str),
     /// A field that Binary HTTP or this protocol does not allow.
     #[error("a field of the inner message is refused ({0})")]
     #[coded(
         "INNER_BAD_FIELD",
-        remedy = "Send each field once, in lower case, without connection-specific fields."
+        remedy = "Send names in lower case, without connection-specific fields and cookies."
     )]
     Field(&'static str),
 }
@@ -116,15 +117,9 @@ impl InnerRequest {
     /// # Errors
     /// [`InnerError`] for everything that the rules of this module refuse.
     pub fn decode(bytes: &[u8]) -> Result<Self, InnerError> {
-        let (message, content) = read(survey::Kind::Request, bytes)?;
-        let ControlData::Request {
-            method,
-            scheme,
-            authority,
-            path,
-        } = message.control()
-        else {
-            return Err(InnerError::Malformed("a response where a request belongs"));
+        let found = survey(bytes)?;
+        let Control::Request([method, scheme, authority, path]) = found.control else {
+            return Err(OTHER_KIND);
         };
         let [method, scheme, authority, path] = [
             text(method, "method")?,
@@ -132,13 +127,19 @@ impl InnerRequest {
             text(authority, "authority")?,
             text(path, "path")?,
         ];
-        rules::check_request_line(&method, &scheme, &authority, &path)?;
-        let (headers, content) = parts(&message, content)?;
+        rules::check_request_line(method, scheme, authority, path)?;
+        let mut headers = join_fields(found.fields)?;
+        // RFC 9110 §7.2: `host` repeats the authority.
+        if let Some(at) = headers.iter().position(|(name, _)| name == "host") {
+            let (_, host) = headers.remove(at);
+            rules::check_host(authority, &host)?;
+        }
+        check_sections(&headers, found.trailers, found.content)?;
         Ok(Self {
-            method,
-            path,
+            method: method.to_owned(),
+            path: path.to_owned(),
             headers,
-            content,
+            content: found.content.to_vec(),
         })
     }
 }
@@ -154,8 +155,9 @@ impl InnerResponse {
     /// # Errors
     /// [`InnerError`] if the message breaks a rule that the receiver enforces.
     pub fn encode_padded(&self) -> Result<Vec<u8>, InnerError> {
-        let status = final_status(u64::from(self.status))?;
-        let control = ControlData::Response(status);
+        let status = survey::check_status(self.status.into())?;
+        let status = StatusCode::try_from(u64::from(status));
+        let control = ControlData::Response(status.map_err(|_| CANNOT_BE_ENCODED)?);
         encode(control, &self.headers, &self.content, MAX_RESPONSE)
     }
 
@@ -164,16 +166,16 @@ impl InnerResponse {
     /// # Errors
     /// [`InnerError`] for everything that the rules of this module refuse.
     pub fn decode(bytes: &[u8]) -> Result<Self, InnerError> {
-        let (message, content) = read(survey::Kind::Response, bytes)?;
-        let ControlData::Response(status) = message.control() else {
-            return Err(InnerError::Malformed("a request where a response belongs"));
+        let found = survey(bytes)?;
+        let Control::Response(status) = found.control else {
+            return Err(OTHER_KIND);
         };
-        let status = status.code();
-        let (headers, content) = parts(&message, content)?;
+        let headers = join_fields(found.fields)?;
+        check_sections(&headers, found.trailers, found.content)?;
         Ok(Self {
             status,
             headers,
-            content,
+            content: found.content.to_vec(),
         })
     }
 }
@@ -183,7 +185,7 @@ impl InnerResponse {
 /// # Errors
 /// [`InnerError`] if `bytes` are not one message followed by zeros.
 pub fn unpadded_len(bytes: &[u8]) -> Result<usize, InnerError> {
-    Ok(survey::survey(bytes)?.end)
+    Ok(survey(bytes)?.end)
 }
 
 fn encode(
@@ -209,54 +211,43 @@ fn encode(
     let mut bytes = Vec::with_capacity(padded_len(content.len() + MAX_FIELD_SECTION));
     message
         .write_bhttp(Mode::KnownLength, &mut bytes)
-        .map_err(|_| InnerError::Malformed("cannot be encoded"))?;
+        .map_err(|_| CANNOT_BE_ENCODED)?;
     let padded = padded_len(bytes.len());
     if padded > most {
-        return Err(InnerError::TooLarge("size"));
+        return Err(InnerError::TooLarge(survey::SIZE));
     }
     // RFC 9292 §3.8: padding is zeros after the message.
     bytes.resize(padded, 0);
     Ok(bytes)
 }
 
-/// Control data and fields, and the range of the content: a message of `bhttp` would keep a copy that is never wiped.
-fn read(expected: survey::Kind, bytes: &[u8]) -> Result<(Message, &[u8]), InnerError> {
-    let found = survey::survey(bytes)?;
-    if found.kind != expected {
-        return Err(InnerError::Malformed(
-            "a request where a response belongs, or the reverse",
-        ));
+/// Reads a section; lines of one list are joined (RFC 9110 §5.3).
+fn join_fields(section: Section<'_>) -> Result<Vec<(String, String)>, InnerError> {
+    let mut headers: Vec<(String, String)> = Vec::new();
+    for (name, value) in section {
+        let (name, value) = (text(name, "field name")?, text(value, "field value")?);
+        match headers.iter_mut().find(|(earlier, _)| earlier == name) {
+            None => headers.push((name.to_owned(), value.to_owned())),
+            Some((_, list)) => rules::join(name, list, value)?,
+        }
     }
-    // RFC 9292 §3.8: a message may end before its content.
-    let message = Message::read_bhttp(&mut std::io::Cursor::new(&bytes[..found.head]))
-        .map_err(|_| InnerError::Malformed("control data or fields"))?;
-    Ok((message, &bytes[found.content]))
+    Ok(headers)
 }
 
-type Parts = (Vec<(String, String)>, Vec<u8>);
-
-fn parts(message: &Message, content: &[u8]) -> Result<Parts, InnerError> {
-    let mut headers = Vec::with_capacity(message.header().len());
-    for field in message.header().iter() {
-        headers.push((
-            text(field.name(), "field name")?,
-            text(field.value(), "field value")?,
-        ));
-    }
-    rules::check_fields(&headers, content.len())?;
-    Ok((headers, content.to_vec()))
+/// Checks both sections. Trailers have no meaning here (RFC 9110 §6.5.1), but must not hide what a header may not contain.
+fn check_sections(
+    headers: &[(String, String)],
+    trailers: Section<'_>,
+    content: &[u8],
+) -> Result<(), InnerError> {
+    rules::check_fields(headers, content.len())?;
+    rules::check_fields(&join_fields(trailers)?, content.len())
 }
 
-fn text(bytes: &[u8], what: &'static str) -> Result<String, InnerError> {
-    match str::from_utf8(bytes) {
-        Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(InnerError::Malformed(what)),
-    }
+fn text<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a str, InnerError> {
+    str::from_utf8(bytes).map_err(|_| InnerError::Malformed(what))
 }
 
-fn final_status(code: u64) -> Result<StatusCode, InnerError> {
-    match StatusCode::try_from(code) {
-        Ok(status) if !status.informational() => Ok(status),
-        _ => Err(InnerError::Control("status code")),
-    }
-}
+const OTHER_KIND: InnerError =
+    InnerError::Malformed("a request where a response belongs, or the reverse");
+const CANNOT_BE_ENCODED: InnerError = InnerError::Malformed("cannot be encoded");

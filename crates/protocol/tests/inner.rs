@@ -47,13 +47,125 @@ fn requests_and_responses_survive_the_round_trip() {
     assert!(InnerResponse::decode(&response().encode_padded().unwrap()).unwrap() == response());
 }
 
+/// A request of the `bhttp` crate with these authorities: in the control data, and in the field `host`.
+fn with_authorities(authority: &str, hosts: &[&str]) -> Vec<u8> {
+    let fields: Vec<_> = hosts.iter().map(|host| ("host", *host)).collect();
+    by_hand("GET", "https", authority, "/v1/models", &fields, b"")
+}
+
 #[test]
-fn another_authority_is_refused() {
-    let bytes = by_hand("GET", "https", "www.example.com", "/hello.txt", &[], b"");
+fn any_authority_is_accepted_and_has_no_effect() {
+    let none = InnerRequest::decode(&with_authorities("", &[])).unwrap();
+    for (authority, hosts) in [
+        (AUTHORITY, &[][..]),
+        ("embed.example", &[]),
+        ("Embed.Example:443", &[]),
+        ("[2001:db8::1]:8443", &[]),
+        ("127.0.0.1:8787", &[]),
+        ("", &["embed.example"]),
+        ("embed.example", &["embed.example"]),
+        ("embed.example", &["EMBED.example"]),
+        ("embed.example", &["embed.example:443"]),
+        ("embed.example:443", &["embed.example"]),
+        ("embed.example:", &["embed.example"]),
+        ("[::1]:443", &["[::1]"]),
+    ] {
+        let read = InnerRequest::decode(&with_authorities(authority, hosts));
+        assert!(read.is_ok_and(|read| read == none), "{authority} {hosts:?}");
+    }
+}
+
+#[test]
+fn a_host_that_is_not_the_authority_is_refused() {
+    for (authority, hosts) in [
+        ("embed.example", &["other.example"][..]),
+        ("embed.example", &["embed.example:8443"]),
+        ("embed.example:80", &["embed.example"]),
+        ("embed.example:8443", &["embed.example"]),
+        ("embed.example443", &["embed.example"]),
+        ("embed.example", &["embed.example", "embed.example"]),
+        ("embed.example", &["embed.example", "other.example"]),
+        ("embed.example", &[""]),
+        ("", &[""]),
+        ("", &["user@embed.example"]),
+        ("", &["a", "b"]),
+        ("", &["a b"]),
+    ] {
+        let refused = refusal(InnerRequest::decode(&with_authorities(authority, hosts)));
+        assert!(
+            matches!(refused, InnerError::Field(_)),
+            "{authority} {hosts:?}: {refused}"
+        );
+    }
+    for authority in [
+        "user@embed.example",
+        ":443",
+        "embed.example/v1",
+        "a b",
+        "a?b",
+        "a#b",
+        "a\\b",
+        "\u{e9}.example",
+    ] {
+        let refused = refusal(InnerRequest::decode(&with_authorities(authority, &[])));
+        assert!(
+            refused.to_string().contains("send host or host:port"),
+            "{authority}: {refused}"
+        );
+    }
+}
+
+#[test]
+fn lines_of_a_list_are_joined() {
+    let fields = [
+        ("accept", "application/json"),
+        ("x", ""),
+        ("accept", "*/*;q=0.1"),
+        ("x", "1"),
+        ("accept", ""),
+        ("x", "1"),
+    ];
+    let bytes = by_hand("GET", "https", "", "/", &fields, b"");
+    let read = InnerRequest::decode(&bytes).unwrap();
     assert_eq!(
-        refusal(InnerRequest::decode(&bytes)),
-        InnerError::Control("authority")
+        read.headers,
+        [
+            ("accept", "application/json, */*;q=0.1".to_owned()),
+            ("x", "1, 1".to_owned())
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
     );
+}
+
+#[test]
+fn errors_name_the_accepted_value() {
+    let control = |method: &str, scheme: &str, path: &str| {
+        refusal(InnerRequest::decode(&by_hand(
+            method,
+            scheme,
+            "",
+            path,
+            &[],
+            b"",
+        )))
+    };
+    let field = |name: &str, value: &str| {
+        let bytes = by_hand("GET", "https", "a", "/", &[(name, value)], b"");
+        refusal(InnerRequest::decode(&bytes))
+    };
+    for (error, accepted) in [
+        (control("get", "https", "/"), "capital letters"),
+        (control("GET", "http", "/"), "send https"),
+        (control("GET", "https", "v1"), "begin with /"),
+        (field("host", "b"), "send the authority of the URL"),
+        (field("connection", "close"), "connection"),
+        (
+            refusal(InnerRequest::decode(&[2, 0])),
+            "0 for requests, 1 for responses",
+        ),
+    ] {
+        assert!(error.to_string().contains(accepted), "{error}");
+    }
 }
 
 #[test]
@@ -112,8 +224,9 @@ fn by_hand(
 
 #[test]
 fn fields_that_two_readers_could_understand_differently_are_refused() {
-    let refused: [&[(&str, &str)]; 14] = [
-        &[("x", "1"), ("x", "1")],
+    let refused: [&[(&str, &str)]; 15] = [
+        &[("content-type", "a/b"), ("content-type", "a/b")],
+        &[("date", "d"), ("date", "d")],
         &[
             ("clearseal-nonce", "AA"),
             ("date", "d"),
@@ -162,7 +275,7 @@ fn unsupported_control_data_is_refused() {
         ("post", "https", AUTHORITY, "/"),
         ("", "https", AUTHORITY, "/"),
         ("POST", "http", AUTHORITY, "/"),
-        ("POST", "https", "evil.example", "/"),
+        ("POST", "https", "user@evil.example", "/"),
         ("POST", "https", AUTHORITY, "v1"),
         ("POST", "https", AUTHORITY, "/a b"),
         ("POST", "https", AUTHORITY, "/a#b"),
@@ -191,29 +304,32 @@ fn limits_hold_before_memory_is_allocated() {
     let bytes = by_hand("GET", "https", "", "/", &many, b"");
     assert_eq!(
         refusal(InnerRequest::decode(&bytes)),
-        InnerError::TooLarge("number of fields")
+        InnerError::TooLarge("number of fields, 64")
     );
     let long = "v".repeat(9_000);
     let bytes = by_hand("GET", "https", "", "/", &[("x", &long)], b"");
     assert_eq!(
         refusal(InnerRequest::decode(&bytes)),
-        InnerError::TooLarge("header section")
+        InnerError::TooLarge("header section, 8 KiB")
     );
     let bytes = by_hand("GET", "https", "", &format!("/{long}"), &[], b"");
     assert_eq!(
         refusal(InnerRequest::decode(&bytes)),
-        InnerError::TooLarge("path")
+        InnerError::TooLarge("path, 2,048 bytes")
     );
     assert_eq!(
         refusal(InnerRequest::decode(&vec![0; MAX_REQUEST + 1])),
-        InnerError::TooLarge("size")
+        InnerError::TooLarge("size, 4 MiB a request and 16 MiB a response")
     );
     let big = InnerResponse {
         status: 200,
         headers: vec![],
         content: vec![0; MAX_RESPONSE],
     };
-    assert_eq!(refusal(big.encode_padded()), InnerError::TooLarge("size"));
+    assert_eq!(
+        refusal(big.encode_padded()),
+        InnerError::TooLarge("size, 4 MiB a request and 16 MiB a response")
+    );
     let fits = InnerResponse {
         content: vec![0; MAX_REQUEST + 1],
         ..big
@@ -228,7 +344,7 @@ fn limits_hold_before_memory_is_allocated() {
     };
     assert_eq!(
         refusal(too_much.encode_padded()),
-        InnerError::TooLarge("size")
+        InnerError::TooLarge("size, 4 MiB a request and 16 MiB a response")
     );
 }
 
@@ -271,15 +387,36 @@ fn other_forms_of_message_are_refused() {
 }
 
 #[test]
-fn trailers_are_refused() {
-    let mut message = Message::request(b"GET".to_vec(), b"https".to_vec(), vec![], b"/".to_vec());
-    message.put_trailer("x", "1");
-    let mut bytes = Vec::new();
-    message.write_bhttp(Mode::KnownLength, &mut bytes).unwrap();
+fn trailers_are_ignored_but_hide_nothing_that_is_refused() {
+    let with_trailer = |name: &str, value: &str| {
+        let mut message =
+            Message::request(b"GET".to_vec(), b"https".to_vec(), vec![], b"/".to_vec());
+        message.put_header("trailer", name);
+        message.put_trailer(name, value);
+        let mut bytes = Vec::new();
+        message.write_bhttp(Mode::KnownLength, &mut bytes).unwrap();
+        bytes
+    };
+    let bytes = with_trailer("x", "1");
+    let read = InnerRequest::decode(&bytes).unwrap();
     assert_eq!(
-        refusal(InnerRequest::decode(&bytes)),
-        InnerError::Field("trailers")
+        read.headers,
+        [("trailer".to_owned(), "x".to_owned())],
+        "only the header section is read"
     );
+    // The commitments cover them.
+    assert_eq!(unpadded_len(&bytes).unwrap(), bytes.len());
+    for (name, value) in [
+        ("host", "embed.example"),
+        ("transfer-encoding", "chunked"),
+        ("cookie", "a=1"),
+        ("content-length", "7"),
+        ("X", "1"),
+        ("x", "a\r\nb"),
+    ] {
+        let refused = refusal(InnerRequest::decode(&with_trailer(name, value)));
+        assert!(matches!(refused, InnerError::Field(_)), "{name}: {refused}");
+    }
 }
 
 fn headers() -> impl Strategy<Value = Vec<(String, String)>> {

@@ -1,92 +1,94 @@
 //! Walks over a Binary HTTP message without allocating: finds its end and enforces every size limit.
 
-use std::ops::Range;
-
 use super::{InnerError, MAX_FIELD_SECTION, MAX_FIELDS, MAX_PATH, MAX_REQUEST, MAX_RESPONSE};
 
-/// The two known-length forms of a message (RFC 9292 §3.3).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Request,
-    Response,
-}
-
-pub(super) struct Survey {
-    pub(super) kind: Kind,
-    /// Offset of the first byte after the header section.
-    pub(super) head: usize,
-    /// Range of the content.
-    pub(super) content: Range<usize>,
+/// One message, in place.
+pub(super) struct Survey<'a> {
+    pub(super) control: Control<'a>,
+    pub(super) fields: Section<'a>,
+    pub(super) content: &'a [u8],
+    pub(super) trailers: Section<'a>,
     /// Offset of the first byte of padding.
     pub(super) end: usize,
 }
 
+/// Control data of the two known-length forms of a message (RFC 9292 §3.3).
+pub(super) enum Control<'a> {
+    /// Method, scheme, authority and path.
+    Request([&'a [u8]; 4]),
+    /// The status.
+    Response(u16),
+}
+
 const LONGEST_TOKEN: usize = 256;
+pub(super) const SIZE: &str = "size, 4 MiB a request and 16 MiB a response";
 
 /// Walks over one message and its padding.
-pub(super) fn survey(bytes: &[u8]) -> Result<Survey, InnerError> {
+pub(super) fn survey(bytes: &[u8]) -> Result<Survey<'_>, InnerError> {
     let mut walk = Walk { rest: bytes };
-    let kind = match walk.integer()? {
-        0 => Kind::Request,
-        1 => Kind::Response,
-        _ => return Err(InnerError::Malformed("framing indicator")),
-    };
-    let most = match kind {
-        Kind::Request => MAX_REQUEST,
-        Kind::Response => MAX_RESPONSE,
+    let (is_request, most) = match walk.integer()? {
+        0 => (true, MAX_REQUEST),
+        1 => (false, MAX_RESPONSE),
+        _ => {
+            return Err(InnerError::Malformed(
+                "framing indicator, 0 for requests, 1 for responses",
+            ));
+        }
     };
     if bytes.len() > most {
-        return Err(InnerError::TooLarge("size"));
+        return Err(InnerError::TooLarge(SIZE));
     }
-    match kind {
-        Kind::Request => {
-            walk.span(LONGEST_TOKEN, "method")?;
-            walk.span(LONGEST_TOKEN, "scheme")?;
-            walk.span(LONGEST_TOKEN, "authority")?;
-            walk.span(MAX_PATH, "path")?;
-        }
-        Kind::Response => {
-            // The number of informational responses is unbounded, and this service sends none.
-            if !(200..=599).contains(&walk.integer()?) {
-                return Err(InnerError::Control("status code"));
-            }
-        }
-    }
-    let mut fields = Walk {
-        rest: walk.section(MAX_FIELD_SECTION, "header section")?,
+    let control = match is_request {
+        true => Control::Request([
+            walk.span(LONGEST_TOKEN, "method, 16 letters")?,
+            walk.span(LONGEST_TOKEN, "scheme, https")?,
+            walk.span(LONGEST_TOKEN, "authority, 256 bytes")?,
+            walk.span(MAX_PATH, "path, 2,048 bytes")?,
+        ]),
+        // The number of informational responses is unbounded, and this service sends none.
+        false => Control::Response(check_status(walk.integer()?)?),
     };
-    for count in 0.. {
-        if fields.rest.is_empty() {
-            break;
-        }
-        if count == MAX_FIELDS {
-            return Err(InnerError::TooLarge("number of fields"));
-        }
-        if fields.span(MAX_FIELD_SECTION, "field name")?.is_empty() {
-            return Err(InnerError::Field("empty name"));
-        }
-        fields.span(MAX_FIELD_SECTION, "field value")?;
-    }
-    let head = bytes.len() - walk.rest.len();
-    let length = walk.section(most, "content")?.len();
-    let content_end = bytes.len() - walk.rest.len();
-    if !walk
-        .section(MAX_FIELD_SECTION, "trailer section")?
-        .is_empty()
-    {
-        return Err(InnerError::Field("trailers"));
-    }
+    let fields = walk.fields("header section, 8 KiB")?;
+    // RFC 9292 §3.8: a message may end before its content.
+    let content = walk.section(most, SIZE)?;
+    let trailers = walk.fields("trailer section, 8 KiB")?;
     let end = bytes.len() - walk.rest.len();
     // RFC 9292 §3.8: nonzero bytes after the message make it invalid.
     if walk.rest.iter().any(|byte| *byte != 0) {
         return Err(InnerError::Padding);
     }
     Ok(Survey {
-        kind,
-        head,
-        content: content_end - length..content_end,
+        control,
+        fields,
+        content,
+        trailers,
         end,
     })
+}
+
+/// Returns a final status code.
+pub(super) fn check_status(code: u64) -> Result<u16, InnerError> {
+    match u16::try_from(code) {
+        Ok(code @ 200..=599) => Ok(code),
+        _ => Err(InnerError::Control("status code; send 200 to 599")),
+    }
+}
+
+/// The field lines of a section whose lengths were checked.
+pub(super) struct Section<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Section<'a> {
+    /// Name and value.
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut walk = Walk { rest: self.rest };
+        let line = walk.line().ok()?;
+        self.rest = walk.rest;
+        Some(line)
+    }
 }
 
 struct Walk<'a> {
@@ -123,6 +125,28 @@ impl<'a> Walk<'a> {
         } else {
             self.span(limit, what)
         }
+    }
+
+    /// A section of field lines.
+    fn fields(&mut self, what: &'static str) -> Result<Section<'a>, InnerError> {
+        let section = self.section(MAX_FIELD_SECTION, what)?;
+        let mut walk = Walk { rest: section };
+        for count in 0.. {
+            if walk.rest.is_empty() {
+                break;
+            }
+            if count == MAX_FIELDS {
+                return Err(InnerError::TooLarge("number of fields, 64"));
+            }
+            walk.line()?;
+        }
+        Ok(Section { rest: section })
+    }
+
+    /// A field's name and value.
+    fn line(&mut self) -> Result<(&'a [u8], &'a [u8]), InnerError> {
+        let name = self.span(MAX_FIELD_SECTION, "field name, 8 KiB")?;
+        Ok((name, self.span(MAX_FIELD_SECTION, "field value, 8 KiB")?))
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], InnerError> {
