@@ -21,13 +21,46 @@ impl ModelFolder {
     /// # Errors
     /// [`FolderError`] if it cannot be read, or lacks a part of a model.
     pub fn open(folder: &Path) -> Result<Self, FolderError> {
-        let files = list(folder)?;
+        Self::of_files(folder, list(folder, Hidden::Listed)?)
+    }
+
+    /// Lists the files below `folder` that a server needs: configuration, tokenizer and weights in safetensors. Follows links.
+    ///
+    /// # Errors
+    /// [`FolderError`] if it cannot be read, lacks a part of a model, or holds its weights as a pickle only.
+    pub fn open_for_server(folder: &Path) -> Result<ServerFiles, FolderError> {
+        let (needed, others): (Vec<_>, Vec<_>) = list(folder, Hidden::Skipped)?
+            .into_iter()
+            .partition(|(name, _)| is_needed_by_server(name));
+        let mut left_out: Vec<_> = others.into_iter().map(|(name, _)| name).collect();
+        left_out.sort_unstable();
+        let has_weights = needed.iter().any(|(name, _)| is_safetensors(name));
+        if !has_weights && let Some(pickle) = left_out.iter().find(|name| is_pickle(name)) {
+            return Err(FolderError::Pickle(folder.to_owned(), pickle.clone()));
+        }
+        Ok(ServerFiles {
+            folder: Self::of_files(folder, needed)?,
+            left_out,
+        })
+    }
+
+    /// The files of `manifest` below `folder`, without any other.
+    ///
+    /// # Errors
+    /// [`FolderError`] if one of them cannot be read.
+    pub fn open_pinned(folder: &Path, manifest: &Manifest) -> Result<Self, FolderError> {
+        let files = manifest.files().iter();
+        let files = files.map(|file| (file.name.clone(), folder.join(&file.name)));
+        Self::of_files(folder, files.collect())
+    }
+
+    fn of_files(folder: &Path, files: Vec<(String, PathBuf)>) -> Result<Self, FolderError> {
         for needed in ["config.json", "tokenizer.json"] {
             if !files.iter().any(|(name, _)| name == needed) {
                 return Err(FolderError::Lacks(folder.to_owned(), needed));
             }
         }
-        if !files.iter().any(|(name, _)| name.ends_with(".safetensors")) {
+        if !files.iter().any(|(name, _)| is_safetensors(name)) {
             return Err(FolderError::Lacks(folder.to_owned(), ".safetensors file"));
         }
         let mut bytes = 0_u64;
@@ -39,6 +72,11 @@ impl ModelFolder {
             files,
             bytes,
         })
+    }
+
+    /// Names of the files, with `/`.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|(name, _)| name.as_str())
     }
 
     /// Bytes of all files together.
@@ -121,7 +159,43 @@ impl ModelFolder {
     }
 }
 
-/// Why a folder was not sealed.
+/// The files of a folder that a server needs, and the names of the others.
+pub struct ServerFiles {
+    /// The needed files.
+    pub folder: ModelFolder,
+    /// Names of the other files, sorted; hidden files and folders are not listed.
+    pub left_out: Vec<String>,
+}
+
+/// Names of Hugging Face's and sentence-transformers' formats: at the top, and one folder for each module.
+fn is_needed_by_server(name: &str) -> bool {
+    let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let is_json = |start: &str, end: &str| file.starts_with(start) && file.ends_with(end);
+    let is_needed_json = match folder {
+        "" => {
+            is_json("config", ".json")
+                || is_json("sentence_", "_config.json")
+                || ["modules.json", "tokenizer.json"].contains(&file)
+                || ["tokenizer_config.json", "special_tokens_map.json"].contains(&file)
+        }
+        _ => file == "config.json",
+    };
+    let is_needed =
+        is_needed_json || is_safetensors(file) || is_json("", ".safetensors.index.json");
+    is_needed && !folder.contains('/')
+}
+
+fn is_safetensors(name: &str) -> bool {
+    name.ends_with(".safetensors")
+}
+
+/// Formats of PyTorch that run code when they are loaded.
+fn is_pickle(name: &str) -> bool {
+    let pickles = [".bin", ".pt", ".pth", ".pkl", ".ckpt"];
+    pickles.iter().any(|end| name.ends_with(end))
+}
+
+/// Why the files of a folder cannot be used.
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum FolderError {
@@ -146,6 +220,13 @@ pub enum FolderError {
         remedy = "Name a model folder, with its weights in safetensors."
     )]
     Lacks(PathBuf, &'static str),
+    /// Weights in a format that can run code.
+    #[error("{0} holds its weights as a pickle alone, `{1}`, which can run code when it is loaded")]
+    #[coded(
+        "MODEL_FOLDER_PICKLE",
+        remedy = "Get the model's safetensors file, or convert the weights: load the model in Python, where you trust it, and call its save_pretrained with safe_serialization=True."
+    )]
+    Pickle(PathBuf, String),
     /// Neither file nor folder, or a name that is not UTF-8.
     #[error("{0} is neither a file nor a folder, or its name is not UTF-8")]
     #[coded("MODEL_FOLDER_ENTRY", remedy = "Remove it.")]
@@ -168,12 +249,24 @@ fn write(path: &Path) -> impl FnOnce(io::Error) -> FolderError {
     |error| FolderError::Write(path.to_owned(), error)
 }
 
-fn list(folder: &Path) -> Result<Vec<(String, PathBuf)>, FolderError> {
+/// Whether names that begin with a dot are listed.
+#[derive(Clone, Copy, PartialEq)]
+enum Hidden {
+    Listed,
+    /// Tools keep caches and histories there, of any number of files.
+    Skipped,
+}
+
+fn list(folder: &Path, hidden: Hidden) -> Result<Vec<(String, PathBuf)>, FolderError> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), folder.to_path_buf())];
     while let Some((prefix, folder)) = open.pop() {
         for entry in std::fs::read_dir(&folder).map_err(read(&folder))? {
-            let path = entry.map_err(read(&folder))?.path();
+            let entry = entry.map_err(read(&folder))?;
+            if hidden == Hidden::Skipped && entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let path = entry.path();
             let kind = path.metadata().map_err(read(&path))?;
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
                 return Err(FolderError::Entry(path));

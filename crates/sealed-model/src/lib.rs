@@ -18,7 +18,7 @@
 //! [`Manifest`] with the pinned one, and each file with the manifest ([`Digests`]), before using a byte.
 //!
 //! No clock, no randomness and no logging; I/O only in the module behind the feature `folder`, which seals
-//! the files of a folder.
+//! the files of a folder. The feature `lock` reads and writes locks, which pin a model for a server.
 //!
 //! ```
 //! use sealed_model::{DataKey, Digests, FileEntry, Header, Manifest, Opener, Sealer};
@@ -50,14 +50,18 @@ mod error;
 mod folder;
 mod header;
 mod key;
+#[cfg(feature = "lock")]
+mod lock;
 mod manifest;
 mod stream;
 
 pub use digests::Digests;
 pub use error::{ContainerError, FileNameError};
 #[cfg(feature = "folder")]
-pub use folder::{FolderError, ModelFolder};
+pub use folder::{FolderError, ModelFolder, ServerFiles};
 pub use header::{CHUNK, FIXED, Header, MAX_HEADER, TAG};
 pub use key::DataKey;
+#[cfg(feature = "lock")]
+pub use lock::{LockError, MAX_LOCK, ModelLock, ModelName, SelfTest};
 pub use manifest::{FileEntry, MAX_FILES, Manifest};
 pub use stream::{Opener, Sealer};

@@ -158,7 +158,7 @@ fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
 }
 
 /// Accepts a name that stays below the folder on every system, and occupies one line of the digest.
-fn check_name(name: &str) -> Result<(), FileNameError> {
+pub(crate) fn check_name(name: &str) -> Result<(), FileNameError> {
     if !(1..=NAME_MAX).contains(&name.len()) {
         return Err(FileNameError::Length);
     }
