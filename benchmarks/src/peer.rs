@@ -208,7 +208,7 @@ pub fn serve(
     input: impl BufRead,
     mut output: impl Write,
 ) -> Result<()> {
-    let model = Model::load(model, &pinned::all_minilm_l6_v2()?)?;
+    let model = Model::load(model, &pinned::all_minilm_l6_v2()?.files)?;
     let shape = model.shape()?;
     let (encoder, version): (Box<dyn Encoder>, _) = match engine {
         "candle" => {

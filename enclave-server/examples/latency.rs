@@ -52,7 +52,7 @@ fn main() -> Result<(), Failure> {
 }
 
 fn measure(folder: &std::path::Path, threads: NonZeroUsize) -> Result<String, Failure> {
-    let load = || Model::load(folder, &pinned::all_minilm_l6_v2()?).map_err(Failure::from);
+    let load = || Model::load(folder, &pinned::all_minilm_l6_v2()?.files).map_err(Failure::from);
     let shape = load()?.shape()?;
     let mut engines: Vec<Box<dyn Encoder>> = Vec::new();
     for precision in Precision::ALL {

@@ -6,14 +6,35 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use attestation::SecurityMode;
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use engine::{EngineChoice, Precision};
 use protocol::ohttp::MAX_ENCAPSULATED;
 pub use sockets::ListenAddress;
 use sockets::{ParentAddress, parse_duration};
 
-use crate::model::pinned::MODEL_ID;
+use crate::check::CheckModel;
 use crate::release::KeyArn;
+
+/// The command line: without a command the server starts.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "enclave-server", version, about, long_about = None, max_term_width = 110, args_conflicts_with_subcommands = true)]
+pub struct Arguments {
+    /// A command instead of the server.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// How the server runs.
+    #[command(flatten)]
+    pub config: Config,
+}
+
+/// Commands other than to serve.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// List what is wrong with a model's folder: files that differ from the lock, what no engine supports, and wrong vectors. Exit
+    /// status: 0 if the server accepts the folder, 1 if not.
+    CheckModel(CheckModel),
+}
 
 /// How this process runs.
 #[derive(Clone, Debug, Parser)]
@@ -33,9 +54,14 @@ pub struct Config {
     #[arg(long, env = "CLEARSEAL_METRICS", value_name = "ADDRESS")]
     pub metrics: Option<ListenAddress>,
 
-    /// Folder of the model; every file in it is compared with the pinned list.
+    /// Folder of the model; every file that the server reads is compared with the model's lock.
     #[arg(long, env = "CLEARSEAL_MODEL", value_name = "DIR", default_value_os_t = default_model())]
     pub model: PathBuf,
+
+    /// Lock of the model: its name, the SHA-256 of its files and a self-test, as `clearseal model lock` writes them [default: the
+    /// lock of all-MiniLM-L6-v2, which is compiled in].
+    #[arg(long, env = "CLEARSEAL_MODEL_LOCK", value_name = "FILE")]
+    pub model_lock: Option<PathBuf>,
 
     /// The host's service for this enclave, `vsock:CID:PORT`, `unix:PATH` or `tcp:IP:PORT` (--parent-listen of host-proxy): the
     /// model comes sealed from there, and its key from KMS. Without it the model is read from --model.
@@ -57,9 +83,9 @@ pub struct Config {
     )]
     pub kms_key: Option<KeyArn>,
 
-    /// Name of the sealed model at the parent.
-    #[arg(long, env = "CLEARSEAL_MODEL_CONTAINER", value_name = "NAME", default_value = MODEL_ID, value_parser = parse_container)]
-    pub model_container: String,
+    /// Name of the sealed model at the parent [default: the name in the lock, without organisation].
+    #[arg(long, env = "CLEARSEAL_MODEL_CONTAINER", value_name = "NAME", value_parser = parse_container)]
+    pub model_container: Option<String>,
 
     /// The start fails after this long without key and model from the parent; 1 second to 1 hour.
     #[arg(long, env = "CLEARSEAL_PROVISION_DEADLINE", value_name = "TIME", default_value = "10m", value_parser = parse_deadline)]
@@ -361,6 +387,24 @@ mod tests {
         ] {
             assert!(parse(arguments).is_err(), "{arguments:?}");
         }
+    }
+
+    #[test]
+    fn a_command_needs_no_option_of_the_server() {
+        Arguments::command().debug_assert();
+        let parse = |arguments: &[&str]| {
+            Arguments::try_parse_from(std::iter::once(&"enclave-server").chain(arguments))
+        };
+        let check = parse(&["check-model", "folder", "--model-lock", "lock"]).unwrap();
+        let Some(Command::CheckModel(check)) = check.command else {
+            panic!("no command")
+        };
+        assert_eq!(check.model_lock, Some("lock".into()));
+        let served = parse(&["--model", "folder", "--model-lock", "lock"]).unwrap();
+        assert!(served.command.is_none());
+        assert_eq!(served.config.model_lock, Some("lock".into()));
+        assert!(parse(&["check-model"]).is_err());
+        assert!(parse(&["--threads", "1", "check-model", "folder"]).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | [`release`] | how the enclave gets the key of its sealed model from KMS |
 //! | [`provision`] | where the model of this start comes from |
 //! | [`model`] | which files the model consists of, and whether they are the pinned ones |
+//! | [`check`] | what is wrong with a model's folder |
 //! | [`engine`], a separate crate | text in, vectors out |
 //! | [`maintenance`] | which tasks recur |
 //! | [`keys`] | which keys are attested now |
@@ -21,6 +22,7 @@
 
 pub mod allocator;
 pub mod api;
+pub mod check;
 pub mod clock;
 pub mod config;
 pub mod hardening;

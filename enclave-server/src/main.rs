@@ -1,22 +1,35 @@
 //! Starts the service; everything else is in the library.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
 use enclave_server::Clock;
 use enclave_server::allocator;
-use enclave_server::config::Config;
+use enclave_server::check::{self, CheckModel};
+use enclave_server::config::{Arguments, Command, Config};
 use enclave_server::hardening;
 use enclave_server::logging;
 use enclave_server::server::{Server, StartError};
 use enclave_server::stages::Stages;
+use error_codes::ErrorLine;
+use sealed_model::SelfTest;
 
 #[global_allocator]
 static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     let stages = Stages::begin();
-    let config = Config::parse();
+    let Arguments { command, config } = Arguments::parse();
+    if let Some(Command::CheckModel(options)) = command {
+        return match check_model(&options) {
+            Ok(status) => status,
+            Err(error) => {
+                eprintln!("enclave-server: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     if let Err(error) = logging::start(config.log, &config.log_filter) {
         eprintln!(
             "LOG_FILTER_INVALID: {error}; write it as in --log-filter enclave_server=debug,info"
@@ -30,6 +43,37 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints the findings about a model's folder.
+fn check_model(options: &CheckModel) -> io::Result<ExitCode> {
+    let report = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(check::check(options));
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => return Err(io::Error::other(ErrorLine(&error).to_string())),
+    };
+    let mut out: Box<dyn Write> = match options.print_self_test {
+        true => Box::new(io::stderr()),
+        false => Box::new(io::stdout()),
+    };
+    for problem in &report.problems {
+        writeln!(out, "problem: {problem}")?;
+    }
+    for note in &report.notes {
+        writeln!(out, "note: {note}")?;
+    }
+    if !report.self_test.is_empty() {
+        writeln!(io::stdout(), "{}", SelfTest::to_json(&report.self_test))?;
+    }
+    match report.problems.len() {
+        0 => writeln!(out, "The server accepts {}.", options.folder.display())?,
+        1 => writeln!(out, "1 problem.")?,
+        count => writeln!(out, "{count} problems.")?,
+    }
+    Ok(ExitCode::from(u8::from(!report.problems.is_empty())))
 }
 
 fn run(config: &Config, stages: Stages) -> Result<(), StartError> {

@@ -9,16 +9,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use engine::{LoadError, Pooling, Shape, Weights};
-use sealed_model::{FileEntry, Manifest};
+use sealed_model::Manifest;
 
 mod error;
 pub mod fetch;
 mod load;
 pub mod pinned;
+pub mod self_test;
 pub mod source;
 
 pub use error::ModelError;
 pub use fetch::{FetchError, Sealed};
+pub use self_test::SelfTestFault;
 pub use source::{Folder, Piece, Source, SourceTimes};
 
 /// A model whose every file had the pinned digest when it was read.
@@ -42,9 +44,8 @@ impl Model {
     ///
     /// # Errors
     /// [`ModelError`] names the file, the expected digest or size, and the one found.
-    pub fn load(folder: &Path, pins: &[FileEntry]) -> Result<Self, ModelError> {
-        let pins = Manifest::new(pins.to_vec())?;
-        let loaded = Self::load_from(Folder::new(folder, &pins), &pins, |_, _| ())?;
+    pub fn load(folder: &Path, pins: &Manifest) -> Result<Self, ModelError> {
+        let loaded = Self::load_from(Folder::new(folder, pins), pins, |_, _| ())?;
         Ok(loaded.model)
     }
 
@@ -100,6 +101,7 @@ pub struct LoadTimes {
 #[cfg(test)]
 mod tests {
     use base16ct::lower::encode_string as hex;
+    use sealed_model::FileEntry;
     use sha2::{Digest, Sha256};
     use tempfile::TempDir;
 
@@ -113,14 +115,14 @@ mod tests {
         folder
     }
 
-    fn pin(file: &str, contents: &[u8]) -> FileEntry {
-        FileEntry::of(file, contents)
+    fn pin(file: &str, contents: &[u8]) -> Manifest {
+        Manifest::new(vec![FileEntry::of(file, contents)]).unwrap()
     }
 
     #[test]
     fn a_changed_byte_is_refused_with_both_digests() {
         let folder = folder(&[("config.json", b"{ }")]);
-        let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}\n")]) else {
+        let Err(error) = Model::load(folder.path(), &pin("config.json", b"{}\n")) else {
             panic!("accepted")
         };
         assert_eq!(error.code(), "MODEL_FILE_DIGEST");
@@ -135,7 +137,7 @@ mod tests {
     #[test]
     fn a_wrong_size_is_refused_before_reading() {
         let folder = folder(&[("config.json", b"{}  ")]);
-        let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}")]) else {
+        let Err(error) = Model::load(folder.path(), &pin("config.json", b"{}")) else {
             panic!("accepted")
         };
         assert_eq!(error.code(), "MODEL_FILE_SIZE");
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn a_missing_file_is_named_with_the_remedy() {
         let folder = folder(&[]);
-        let Err(error) = Model::load(folder.path(), &[pin("tokenizer.json", b"{}")]) else {
+        let Err(error) = Model::load(folder.path(), &pin("tokenizer.json", b"{}")) else {
             panic!("accepted")
         };
         assert!(error.to_string().contains("tokenizer.json"), "{error}");
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn a_list_without_weights_is_refused() {
         let folder = folder(&[("config.json", b"{}")]);
-        let Err(error) = Model::load(folder.path(), &[pin("config.json", b"{}")]) else {
+        let Err(error) = Model::load(folder.path(), &pin("config.json", b"{}")) else {
             panic!("accepted")
         };
         assert_eq!(error.code(), "MODEL_FILE_NOT_PINNED");

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use engine::{Tokenizer, TokenizerError};
-use sealed_model::Manifest;
+use sealed_model::ModelLock;
 use sockets::ParentAddress;
 
 use crate::allocator;
 use crate::config::Config;
-use crate::model::{Folder, Loaded, Model, ModelError, Sealed, pinned};
+use crate::model::{Folder, Loaded, Model, ModelError, Sealed};
 use crate::nsm::Nsm;
 use crate::parent::{Parent, Timeouts};
 use crate::release::{KeyArn, KeyRequest, PendingKey, ReleaseError, release};
@@ -79,9 +79,10 @@ impl<'a> Provision<'a> {
     pub(crate) fn load(
         self,
         nsm: &dyn Nsm,
-        pins: &Manifest,
+        lock: &ModelLock,
         stages: &mut Stages,
     ) -> Result<(LoadedModel, KeyRelease), ProvisionError> {
+        let pins = &lock.files;
         let (loaded, release) = match self {
             Self::Folder(config) => {
                 let source = Folder::new(&config.model, pins);
@@ -95,10 +96,13 @@ impl<'a> Provision<'a> {
                 key,
             } => {
                 let until = Instant::now() + config.provision_deadline;
+                // Names of containers have no organisation: they are a part of a path.
+                let name = config.model_container.as_deref();
+                let name = name.unwrap_or_else(|| lock.name.short());
                 let wanted = KeyRequest {
                     key: kms_key,
-                    container: &config.model_container,
-                    model: pinned::MODEL_ID,
+                    container: name,
+                    model: lock.name.short(),
                     sha256: &pins.digest(),
                 };
                 let parent = Parent::new(address.clone(), KEY_TIMEOUTS);
@@ -110,7 +114,6 @@ impl<'a> Provision<'a> {
                 };
                 by.log(kms_key);
                 let parent = Parent::new(address.clone(), MODEL_TIMEOUTS);
-                let name = &config.model_container;
                 let sealed = Sealed::open(&parent, name, &released.key, pins, until)?;
                 drop(released.key);
                 (Model::load_from(sealed, pins, build_tokenizer)?, by)

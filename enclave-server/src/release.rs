@@ -37,7 +37,7 @@ pub struct KeyRequest<'a> {
     pub key: &'a KeyArn,
     /// Name of the container at the parent.
     pub container: &'a str,
-    /// Name of the model: `clearseal-model` in the encryption context.
+    /// Name of the model without organisation: `clearseal-model` in the encryption context.
     pub model: &'a str,
     /// SHA-256 of its artifact set: `clearseal-version` in the encryption context.
     pub sha256: &'a [u8; 32],

@@ -1,10 +1,13 @@
 //! Starts the service from its configuration, and stops it without losing a request.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use attestation::{HashScheme, ModelIdentity};
-use engine::{Embedder, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError};
+use engine::{
+    Embedder, EngineChoice, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError,
+};
 use sealed_model::Manifest;
 use sockets::ListenAddress;
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,7 +21,7 @@ use crate::config::{Config, Simulation};
 use crate::keys::{Description, KeyError, Keyring, Periods};
 use crate::listener::{BindError, IDLE_TIMEOUT, Listener};
 use crate::maintenance::Maintenance;
-use crate::model::{Model, ModelError, pinned};
+use crate::model::{Model, ModelError, pinned, self_test};
 use crate::nsm::simulated::{hash_running_binary, read_root};
 use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
 use crate::provision::{Provision, ProvisionError};
@@ -59,19 +62,33 @@ impl Server {
             Simulation::Whole => None,
             Simulation::Off | Simulation::Sign => Some(DeviceNsm::open()?),
         };
-        let pins = Manifest::new(pinned::all_minilm_l6_v2()?).map_err(ModelError::from)?;
+        let lock = pinned::lock(config.model_lock.as_deref())?;
         let nsm: Arc<dyn Nsm> = match device {
             Some(device) if config.simulate_nsm == Simulation::Off => Arc::new(device),
-            device => Arc::new(simulate(device, config, &pins, clock.clone())?),
+            device => Arc::new(simulate(device, config, &lock.files, clock.clone())?),
         };
         let provision = Provision::begin(config, &*nsm)?;
-        let (loaded, key_release) = provision.load(&*nsm, &pins, &mut stages)?;
+        let (loaded, key_release) = provision.load(&*nsm, &lock, &mut stages)?;
         let artifact_sha256 = loaded.model.artifact_sha256;
         let (model, tokenizer) = (loaded.model, loaded.side_result?);
-        let embedder = stages.time("pack", || build_embedder(model, tokenizer, config))?;
+        let embedder = stages.time("pack", || {
+            build_embedder(model, tokenizer, Engine::of(config))
+        })?;
+        let begun = Instant::now();
+        let failures = self_test::failures(&embedder, config.precision, &lock.self_test).await;
+        stages.add("self_test", begun.elapsed());
+        if let Some(failure) = failures.into_iter().next() {
+            return Err(failure.into());
+        }
+        if lock.self_test.is_empty() {
+            tracing::warn!(
+                code = "MODEL_WITHOUT_SELF_TEST",
+                "the lock has no self-test: a wrong vector would not be noticed; `enclave-server check-model --print-self-test` makes one"
+            );
+        }
         let description = Description {
             model: ModelIdentity {
-                id: pinned::MODEL_ID.to_owned(),
+                id: lock.name.to_string(),
                 version: embedder.engine().to_owned(),
                 sha256: artifact_sha256,
                 hash_scheme: HashScheme::Sha256Manifest,
@@ -82,7 +99,7 @@ impl Server {
             security_mode: config.effective_security_mode(),
         };
         tracing::info!(
-            model = pinned::MODEL_ID,
+            model = %lock.name,
             sha256 = base16ct::lower::encode_string(&artifact_sha256),
             engine = embedder.engine(),
             threads = config.threads().get(),
@@ -111,8 +128,8 @@ impl Server {
         };
         let state = InnerState {
             embedder,
-            model_id: pinned::MODEL_ID.to_owned(),
-            aliases: pinned::MODEL_ALIASES.map(str::to_owned).into(),
+            model_id: lock.name.to_string(),
+            aliases: lock.other_names(),
             answers: Budget::new(config.large_request_bytes / 8 * 3, MAX_WAIT),
             counters: Counters::default(),
         };
@@ -297,12 +314,36 @@ fn simulate(
     SimulatedNsm::with_registers(pcrs, root.as_deref(), clock)
 }
 
-fn build_embedder(
+/// How the model is computed.
+#[derive(Clone, Copy)]
+pub(crate) struct Engine {
+    pub(crate) choice: EngineChoice,
+    pub(crate) precision: Precision,
+    pub(crate) threads: NonZeroUsize,
+    pub(crate) limits: PoolLimits,
+}
+
+impl Engine {
+    fn of(config: &Config) -> Self {
+        Self {
+            choice: config.engine,
+            precision: config.precision,
+            threads: config.threads(),
+            limits: PoolLimits {
+                queue_tokens: config.queue_tokens.get(),
+                deadline: config.deadline,
+                ..PoolLimits::default()
+            },
+        }
+    }
+}
+
+pub(crate) fn build_embedder(
     model: Model,
     tokenizer: Tokenizer,
-    config: &Config,
+    engine: Engine,
 ) -> Result<Embedder, StartError> {
-    let threads = config.threads();
+    let threads = engine.threads;
     // Candle uses rayon's global pool for matrix products. A second start in one process (in tests) keeps the first pool.
     if rayon::ThreadPoolBuilder::new()
         .num_threads(threads.get())
@@ -313,14 +354,9 @@ fn build_embedder(
         tracing::debug!("the thread pool of this process exists already");
     }
     let shape = model.shape()?;
-    let encoder = config
-        .engine
-        .build(shape, model.weights, config.precision, threads)?;
-    let limits = PoolLimits {
-        queue_tokens: config.queue_tokens.get(),
-        deadline: config.deadline,
-        ..PoolLimits::default()
-    };
-    let pool = Pool::start(encoder, threads.get(), limits).map_err(StartError::Threads)?;
+    let encoder = engine
+        .choice
+        .build(shape, model.weights, engine.precision, threads)?;
+    let pool = Pool::start(encoder, threads.get(), engine.limits).map_err(StartError::Threads)?;
     Ok(Embedder::new(tokenizer, pool)?)
 }

@@ -19,6 +19,7 @@ use crate::release::ReleaseTimes;
 /// | `fetch`, `decrypt`, `hash`, `layout`, `tokenizer` | parts of the load, see [`LoadTimes`] |
 /// | `load` | the whole load |
 /// | `pack` | packing the weights for the engine, and starting its threads |
+/// | `self_test` | embedding the texts of the lock's self-test |
 /// | `keys` | making sealing and receipt keys, and a document with the module's time |
 /// | `total` | from the process's creation to readiness |
 #[derive(Clone, Debug)]
@@ -43,8 +44,13 @@ impl Stages {
     pub fn time<T>(&mut self, stage: &'static str, work: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
         let result = work();
-        self.stages.push((stage, begun.elapsed()));
+        self.add(stage, begun.elapsed());
         result
+    }
+
+    /// Adds a stage that was timed elsewhere.
+    pub fn add(&mut self, stage: &'static str, took: Duration) {
+        self.stages.push((stage, took));
     }
 
     /// Adds the times of the key's release.

@@ -28,7 +28,7 @@ fn model() -> Option<Model> {
         forge::tell_skipped(&format!("no model in {}", folder.display()));
         return None;
     }
-    Some(Model::load(&folder, &pinned::all_minilm_l6_v2().unwrap()).unwrap())
+    Some(Model::load(&folder, &pinned::all_minilm_l6_v2().unwrap().files).unwrap())
 }
 
 fn fused(precision: Precision, threads: usize) -> Option<FusedEncoder> {

@@ -14,6 +14,7 @@ use clap::Parser;
 use enclave_server::config::Config;
 use enclave_server::model::{Model, pinned};
 use engine::{CandleEncoder, Embedder, Encoder, Inputs, Overlong, Pool, PoolLimits, Tokenizer};
+use sealed_model::Manifest;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -70,7 +71,7 @@ fn cosine(left: &[f32], right: &[f32]) -> f64 {
 async fn tokens_and_embeddings_equal_the_reference() {
     let Some(folder) = folder() else { return };
     let reference = reference();
-    let model = Model::load(&folder, &pinned::all_minilm_l6_v2().unwrap()).unwrap();
+    let model = Model::load(&folder, &pinned::all_minilm_l6_v2().unwrap().files).unwrap();
     assert_eq!(model.max_tokens, reference.max_seq_length);
     let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
     for item in &reference.items {
@@ -138,15 +139,29 @@ async fn tokens_and_embeddings_equal_the_reference() {
     }
 }
 
+/// The lock's vectors are not those of the engines that it tests.
+#[test]
+fn the_self_test_is_a_part_of_the_reference() {
+    let reference = reference();
+    let lock = pinned::all_minilm_l6_v2().unwrap();
+    assert_eq!(lock.self_test.len(), 2);
+    for test in lock.self_test {
+        let mut items = reference.items.iter();
+        let item = items.find(|item| item.text == test.text).unwrap();
+        assert!(item.vector() == test.vector, "{:?}", test.text);
+    }
+}
+
 #[test]
 fn a_damaged_model_is_refused_by_name() {
     let Some(folder) = folder() else { return };
-    let mut pins = pinned::all_minilm_l6_v2().unwrap();
+    let mut pins = pinned::all_minilm_l6_v2().unwrap().files.files().to_vec();
     let weights = pins
         .iter_mut()
         .find(|pin| pin.name == "model.safetensors")
         .unwrap();
     weights.sha256[0] ^= 1;
+    let pins = Manifest::new(pins).unwrap();
     let Err(error) = Model::load(&folder, &pins) else {
         panic!("accepted")
     };

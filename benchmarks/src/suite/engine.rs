@@ -51,7 +51,7 @@ pub(super) fn threads() -> Result<NonZeroUsize> {
 
 pub(super) fn load(run: &Run) -> Result<Model> {
     let folder = &run.options.model;
-    Model::load(folder, &pinned::all_minilm_l6_v2()?).with_context(|| {
+    Model::load(folder, &pinned::all_minilm_l6_v2()?.files).with_context(|| {
         format!(
             "there is no model in {}; fetch it with: cargo xtask model",
             folder.display()

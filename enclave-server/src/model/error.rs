@@ -5,26 +5,35 @@ use std::path::PathBuf;
 
 use base16ct::lower::encode_string as hex;
 use engine::weights;
-use sealed_model::ContainerError;
+use sealed_model::{ContainerError, LockError};
 
-use super::FetchError;
+use super::{FetchError, SelfTestFault};
 
 /// Why a model was refused.
 #[derive(Debug, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The pinned list itself cannot be used.
-    #[error("the pinned list cannot be used: {0}")]
+    /// See [`LockError`].
+    #[error(transparent)]
+    #[coded(transparent)]
+    Lock(#[from] LockError),
+    /// The lock cannot be read.
+    #[error("the model's lock {path} cannot be read: {source}")]
     #[coded(
-        "MODEL_LOCK_INVALID",
-        remedy = "Restore model.lock.json from the release."
+        "MODEL_LOCK_UNREADABLE",
+        remedy = "Name an existing lock with --model-lock; write one with `clearseal model lock`."
     )]
-    Lock(String),
-    /// The pinned list lacks a file that the engine needs.
-    #[error("`{file}` is needed, but the pinned list lacks it")]
+    LockUnreadable {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The lock lacks a file that the engine needs.
+    #[error("`{file}` is needed, but the lock lacks it")]
     #[coded(
         "MODEL_FILE_NOT_PINNED",
-        remedy = "Restore model.lock.json from the release."
+        remedy = "Use a sentence-transformers folder that has the file, and write its lock again: `clearseal model lock`."
     )]
     NotPinned {
         /// Name inside the model folder.
@@ -34,7 +43,7 @@ pub enum ModelError {
     #[error("{path} cannot be read: {source}")]
     #[coded(
         "MODEL_FILE_UNREADABLE",
-        remedy = "Get the model with `cargo xtask model`, or name its folder with --model."
+        remedy = "Name the model's folder with --model, and its lock with --model-lock; get all-MiniLM-L6-v2, the model without --model-lock, with `cargo xtask model`."
     )]
     Unreadable {
         /// The file.
@@ -42,11 +51,11 @@ pub enum ModelError {
         /// The error of the system.
         source: std::io::Error,
     },
-    /// A file is longer or shorter than the pinned one.
-    #[error("{path} has {observed} bytes, the pinned file {expected}")]
+    /// A file is longer or shorter than the lock states.
+    #[error("{path} has {observed} bytes, the lock states {expected}")]
     #[coded(
         "MODEL_FILE_SIZE",
-        remedy = "Get the model again with `cargo xtask model`."
+        remedy = "Name the folder's own lock with --model-lock (`clearseal model lock` writes it), or get the locked model again; all-MiniLM-L6-v2 with `cargo xtask model`."
     )]
     Size {
         /// The file.
@@ -56,11 +65,11 @@ pub enum ModelError {
         /// Size found.
         observed: u64,
     },
-    /// A file differs from the pinned one.
-    #[error("{name} has SHA-256 {observed}, the pinned file {expected}")]
+    /// A file has another digest than the lock states.
+    #[error("{name} has SHA-256 {observed}, the lock states {expected}")]
     #[coded(
         "MODEL_FILE_DIGEST",
-        remedy = "Do not use it; get the model again with `cargo xtask model`."
+        remedy = "Find out why it changed. Name the folder's own lock with --model-lock (`clearseal model lock` writes it), or get the locked model again; all-MiniLM-L6-v2 with `cargo xtask model`."
     )]
     Digest {
         /// Name inside the model folder.
@@ -70,11 +79,11 @@ pub enum ModelError {
         /// SHA-256 found, hex.
         observed: String,
     },
-    /// The container's file set differs from the pinned one.
-    #[error("the sealed model is the file set {observed}, the pinned one is {expected}")]
+    /// The container's file set differs from the lock's.
+    #[error("the sealed model is the file set {observed}, the lock's is {expected}")]
     #[coded(
         "MODEL_SET_NOT_PINNED",
-        remedy = "Do not use it, seal the pinned model."
+        remedy = "Seal the files of the enclave's lock alone (`clearseal model seal --model-lock`), or build an image with the lock of this model."
     )]
     NotThePinnedSet {
         /// Digest of the pinned set, hex.
@@ -107,7 +116,7 @@ pub enum ModelError {
     #[error("{file}: {message}")]
     #[coded(
         "MODEL_CONFIG_INVALID",
-        remedy = "Get the model again with `cargo xtask model`."
+        remedy = "Get the model again; all-MiniLM-L6-v2 with `cargo xtask model`."
     )]
     Config {
         /// Name inside the model folder.
@@ -119,13 +128,27 @@ pub enum ModelError {
     #[error("{file} asks for {what}")]
     #[coded(
         "MODEL_UNSUPPORTED",
-        remedy = "Use a sentence-transformers BERT model with mean or first-token pooling and normalisation."
+        remedy = "Use a sentence-transformers BERT model with mean or first-token pooling and normalisation; `enclave-server check-model` says whether a folder is one."
     )]
     Unsupported {
         /// Name inside the model folder.
         file: &'static str,
         /// The unsupported setting.
         what: &'static str,
+    },
+    /// The engine computes another vector than the lock states.
+    #[error("self-test {number} of {count}: {fault}")]
+    #[coded(
+        "MODEL_SELF_TEST",
+        remedy = "Compare the model with its original in sentence-transformers. If it is right, renew the lock's `self_test` with `enclave-server check-model --print-self-test`."
+    )]
+    SelfTest {
+        /// Number of the text in the lock, from 1.
+        number: usize,
+        /// Number of texts.
+        count: usize,
+        /// The fault.
+        fault: SelfTestFault,
     },
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use engine::weights;
 use engine::{Pooling, Weights};
-use sealed_model::{Digests, FileEntry, Manifest};
+use sealed_model::{Digests, FileEntry, LockError, Manifest};
 use serde::Deserialize;
 
 use super::{LoadTimes, Loaded, Model, ModelError, Piece, Source, SourceTimes};
@@ -205,10 +205,8 @@ impl FileReader {
             return Ok(());
         }
         if pin.size > SMALL_MAX {
-            return Err(ModelError::Lock(format!(
-                "`{}` is larger than 64 MiB",
-                pin.name
-            )));
+            let fault = format!("`{}` is larger than 64 MiB", pin.name);
+            return Err(LockError(fault).into());
         }
         let mut bytes = vec![0; usize::try_from(pin.size).unwrap_or(0)];
         self.stream

@@ -1,71 +1,38 @@
-//! The pinned files of the model: `model.lock.json`, compiled in. [`sealed_model::Manifest::digest`] identifies the set.
+//! The lock of the model: `model.lock.json`, compiled in, or the file of `--model-lock`.
 
-use sealed_model::FileEntry;
-use serde::Deserialize;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use sealed_model::{MAX_LOCK, ModelLock};
 
 use super::ModelError;
 
-/// Name of the model in requests and receipts.
-pub const MODEL_ID: &str = "all-MiniLM-L6-v2";
-
-/// Other names that requests may use.
-pub const MODEL_ALIASES: [&str; 1] = ["sentence-transformers/all-MiniLM-L6-v2"];
-
-/// Name of the scheme of [`sealed_model::Manifest::digest`], which receipts state.
-pub const HASH_SCHEME: &str = "sha256-manifest";
-
-/// The files of all-MiniLM-L6-v2, from `model.lock.json`.
+/// The lock of this start: from `file`, or the one that is compiled in. In an enclave image the file is part of the image, and so
+/// is the argument that names it: both are measured.
 ///
 /// # Errors
-/// [`ModelError::Lock`] where the list is not well-formed.
-pub fn all_minilm_l6_v2() -> Result<Vec<FileEntry>, ModelError> {
-    parse(include_str!("../../model.lock.json"))
+/// [`ModelError`] where the file cannot be read, or is not a lock.
+pub fn lock(file: Option<&Path>) -> Result<ModelLock, ModelError> {
+    let Some(path) = file else {
+        return all_minilm_l6_v2();
+    };
+    let mut json = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_LOCK as u64 + 1).read_to_end(&mut json))
+        .map_err(|source| ModelError::LockUnreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+    Ok(ModelLock::parse(&json)?)
 }
 
-fn parse(json: &str) -> Result<Vec<FileEntry>, ModelError> {
-    let lines: Vec<Line> =
-        serde_json::from_str(json).map_err(|error| ModelError::Lock(error.to_string()))?;
-    lines.into_iter().map(FileEntry::try_from).collect()
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line {
-    file: String,
-    sha256: String,
-    size: u64,
-}
-
-impl TryFrom<Line> for FileEntry {
-    type Error = ModelError;
-
-    fn try_from(line: Line) -> Result<Self, ModelError> {
-        // Such a name could leave the model folder, or be read as two lines by the digest.
-        if line.file.is_empty()
-            || line.file.starts_with('/')
-            || line.file.contains(['\0', '\n', '\\'])
-            || line.file.contains("..")
-        {
-            return Err(ModelError::Lock(format!(
-                "`{}` is not a plain relative path",
-                line.file.escape_default()
-            )));
-        }
-        let sha256 = base16ct::lower::decode_vec(&line.sha256)
-            .ok()
-            .and_then(|digest| digest.try_into().ok())
-            .ok_or_else(|| {
-                ModelError::Lock(format!(
-                    "`{}` has no SHA-256 of 64 lower-case hex digits",
-                    line.file
-                ))
-            })?;
-        Ok(Self {
-            name: line.file,
-            sha256,
-            size: line.size,
-        })
-    }
+/// The lock of all-MiniLM-L6-v2, which is compiled in.
+///
+/// # Errors
+/// [`ModelError::Lock`] where it is not well-formed.
+pub fn all_minilm_l6_v2() -> Result<ModelLock, ModelError> {
+    Ok(ModelLock::parse(include_bytes!("../../model.lock.json"))?)
 }
 
 #[cfg(test)]
@@ -73,9 +40,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compiled_list_is_well_formed() {
-        let files = all_minilm_l6_v2().unwrap();
-        let names: Vec<_> = files.iter().map(|pin| pin.name.as_str()).collect();
+    fn the_compiled_lock_is_well_formed() {
+        let lock = lock(None).unwrap();
+        let names: Vec<_> = lock.files.files().iter().map(|pin| &*pin.name).collect();
         assert!(
             names.contains(&"model.safetensors") && names.contains(&"tokenizer.json"),
             "{names:?}"
@@ -83,13 +50,20 @@ mod tests {
     }
 
     #[test]
-    fn names_that_leave_the_folder_are_refused() {
-        for name in ["../x", "/etc/passwd", "a\\nb", ""] {
-            let json = format!(
-                r#"[{{"file":"{name}","sha256":"{}","size":1}}]"#,
-                "0".repeat(64)
-            );
-            assert!(parse(&json).is_err(), "{name}");
-        }
+    fn a_file_replaces_the_compiled_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("other.lock.json");
+        let missing = lock(Some(&path)).unwrap_err();
+        assert_eq!(missing.code(), "MODEL_LOCK_UNREADABLE");
+        assert!(missing.to_string().contains("other.lock.json"), "{missing}");
+        let json = include_str!("../../model.lock.json");
+        std::fs::write(&path, json.replacen("all-MiniLM-L6-v2", "org/other", 1)).unwrap();
+        let other = lock(Some(&path)).unwrap();
+        assert_eq!(other.name.as_str(), "org/other");
+        std::fs::write(&path, "[]").unwrap();
+        let invalid = lock(Some(&path)).unwrap_err();
+        assert_eq!(invalid.code(), "MODEL_LOCK_INVALID");
+        std::fs::write(&path, vec![b' '; MAX_LOCK + 2]).unwrap();
+        assert_eq!(lock(Some(&path)).unwrap_err().code(), "MODEL_LOCK_INVALID");
     }
 }
