@@ -11,7 +11,7 @@ use hyper::upgrade::Upgraded;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use protocol::{candidates, ohttp};
+use protocol::{candidates, media_type, ohttp};
 
 use crate::error::{Error, Problem};
 
@@ -133,7 +133,10 @@ impl Host {
             .body(Full::from(sealed))
             .map_err(|_| Error::UrlInvalid)?;
         let response = self.send(request, limit).await?;
-        let is = |kind: &str| response.kind.as_ref().is_some_and(|value| value == kind);
+        let is = |kind: &str| {
+            let field = response.kind.as_ref();
+            field.is_some_and(|field| media_type::matches(field.as_bytes(), kind))
+        };
         if response.status == StatusCode::OK && is(answered) {
             return Ok(Sealed::Answer(response.body));
         }

@@ -54,6 +54,7 @@ pub mod inner;
 pub mod items;
 pub mod json;
 pub mod log;
+pub mod media_type;
 pub mod ohttp;
 pub mod padme;
 pub mod receipt;

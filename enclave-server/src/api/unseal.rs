@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode};
 use getrandom::SysRng;
 use protocol::candidates::{self, Name};
 use protocol::inner::InnerResponse;
+use protocol::media_type;
 use protocol::ohttp::{self, Opened, ResponseSealer, SealError};
 use rand_core::UnwrapErr;
 use zeroize::{Zeroize as _, Zeroizing};
@@ -28,9 +29,10 @@ pub(super) enum RequestForm {
 
 impl RequestForm {
     pub(super) fn from_media_type(media_type: &HeaderValue) -> Option<Self> {
-        if media_type == ohttp::REQUEST_MEDIA_TYPE {
+        let is = |expected| media_type::matches(media_type.as_bytes(), expected);
+        if is(ohttp::REQUEST_MEDIA_TYPE) {
             Some(Self::Single)
-        } else if media_type == candidates::REQUEST_MEDIA_TYPE {
+        } else if is(candidates::REQUEST_MEDIA_TYPE) {
             Some(Self::Candidates)
         } else {
             None
