@@ -24,6 +24,7 @@ use super::budget::Reservation;
 use super::commitments::Salt;
 use super::counters::Inference;
 use super::error::ApiError;
+use super::inner::without_trailing_slash;
 use super::problem::Problem;
 use super::receipt::{ReceiptError, ReceiptSubject};
 use super::replay::Replay;
@@ -180,7 +181,7 @@ impl Service {
         let mut builder = axum::http::Request::builder()
             .extension(salt)
             .method(request.method.as_str())
-            .uri(request.path.as_str());
+            .uri(&*without_trailing_slash(&request.path));
         for (name, value) in &request.headers {
             builder = builder.header(name, value);
         }

@@ -1,11 +1,13 @@
 //! The private API: an ordinary router that only decrypted requests reach. To add an endpoint, add a route.
 
 use std::any::Any;
+use std::borrow::Cow;
+use std::iter;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::{Request, StatusCode, header};
+use axum::http::{Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
@@ -26,18 +28,12 @@ pub fn router(state: Arc<InnerState>) -> Router {
         .route("/v1/models/{*model}", get(model))
         .route("/v1/counters", get(counters::counters))
         .route("/v1/openapi.json", get(openapi))
-        .fallback(async || {
-            ApiError::new(
-                StatusCode::NOT_FOUND,
-                "ENDPOINT_UNKNOWN",
-                "there is no such endpoint; try POST /v1/embeddings or GET /v1/models",
-            )
-        })
+        .fallback(refuse_path)
         .method_not_allowed_fallback(async || {
             ApiError::new(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "METHOD_NOT_ALLOWED",
-                "this endpoint answers another method",
+                "this endpoint answers another method; the Allow header lists those that it takes",
             )
         })
         .with_state(state)
@@ -79,10 +75,36 @@ fn add_layers(router: Router, state: Arc<InnerState>) -> Router {
         .layer(middleware::from_fn_with_state(state, counters::observe))
 }
 
+/// Removes a slash at the end of the path, which some clients add.
+pub(super) fn without_trailing_slash(target: &str) -> Cow<'_, str> {
+    let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
+    match path.strip_suffix('/') {
+        Some(path) if !path.is_empty() => format!("{path}{query}").into(),
+        _ => target.into(),
+    }
+}
+
+async fn refuse_path(uri: Uri) -> ApiError {
+    if uri.path().starts_with("/v1/v1/") {
+        return ApiError::new(
+            StatusCode::NOT_FOUND,
+            "PATH_DOUBLED",
+            "the path begins with /v1/v1, so the client adds /v1 itself; remove one /v1 from its base URL",
+        );
+    }
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "ENDPOINT_UNKNOWN",
+        "there is no such endpoint; try POST /v1/embeddings or GET /v1/models",
+    )
+}
+
+/// Lists the model once under each of its names: clients look for the name that they will send.
 async fn models(State(state): State<Arc<InnerState>>) -> Response {
+    let names = iter::once(&state.model_id).chain(&state.aliases);
     Json(List {
         object: "list",
-        data: [Model::from_state(&state)],
+        data: names.map(|name| Model::from_state(&state, name)).collect(),
     })
     .into_response()
 }
@@ -92,7 +114,7 @@ async fn model(
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
     state.check_model(&name)?;
-    Ok(Json(Model::from_state(&state)).into_response())
+    Ok(Json(Model::from_state(&state, &name)).into_response())
 }
 
 async fn openapi() -> Response {
@@ -102,21 +124,21 @@ async fn openapi() -> Response {
 /// OpenAPI of this router. A test generates it from the types of requests and answers.
 const DESCRIPTION: &str = include_str!("../../openapi.json");
 
-/// The model.
+/// The model, once for each of its names; the first name is first.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "Models"))]
 #[derive(Serialize)]
 pub(super) struct List<'a> {
     #[cfg_attr(test, schemars(extend("const" = "list")))]
     object: &'static str,
-    data: [Model<'a>; 1],
+    data: Vec<Model<'a>>,
 }
 
 /// The model, in OpenAI's format.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(super) struct Model<'a> {
-    /// Its first name.
+    /// One of its names, which requests may use.
     id: &'a str,
     #[cfg_attr(test, schemars(extend("const" = "model")))]
     object: &'static str,
@@ -136,15 +158,15 @@ struct Properties<'a> {
     max_tokens: usize,
     /// The engine in use.
     engine: &'static str,
-    /// Other names that requests may use.
+    /// Other names than the first, which answers and receipts state.
     aliases: &'a [String],
 }
 
 impl<'a> Model<'a> {
-    fn from_state(state: &'a InnerState) -> Self {
+    fn from_state(state: &'a InnerState, name: &'a str) -> Self {
         let embedder = &state.embedder;
         Self {
-            id: &state.model_id,
+            id: name,
             object: "model",
             created: 0,
             owned_by: "clearseal",

@@ -105,7 +105,7 @@ fn describe() -> Value {
                 "get": {
                     "operationId": "listModels",
                     "summary": "Lists the model",
-                    "responses": answers("The one model.", &list),
+                    "responses": answers("The one model, once under each of its names.", &list),
                 },
             },
             "/v1/models/{model}": {

@@ -12,6 +12,7 @@ use getrandom::SysRng;
 use protocol::exchange;
 use rand_core::UnwrapErr;
 use serde_json::json;
+use tower::ServiceExt as _;
 
 #[tokio::test]
 async fn nonces_are_checked_before_the_module_is_asked() {
@@ -304,10 +305,10 @@ async fn private_endpoints_are_not_reachable_in_plaintext() {
             (StatusCode::NOT_FOUND, "ENDPOINT_UNKNOWN")
         );
     }
-    assert_eq!(
-        rig.get("/v1/gateway").await.0,
-        StatusCode::METHOD_NOT_ALLOWED
-    );
+    let get = Request::get("/v1/gateway").body(Body::empty()).unwrap();
+    let answer = rig.router.clone().oneshot(get).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(answer.headers()["allow"], "POST");
 }
 
 #[tokio::test]

@@ -185,13 +185,14 @@ async fn a_model_answers_to_each_of_its_names() {
     let attested = rig.attest().await;
     let (status, body) = rig.embed(json!({"model": ALIAS, "input": "hello"})).await;
     assert_eq!((status, &body["model"]), (200, &json!(MODEL)));
-    for name in [MODEL, ALIAS] {
-        let request = fixtures::enclave::bare_request("GET", &format!("/v1/models/{name}"));
+    let encoded = ALIAS.replace('/', "%2F");
+    for (name, path) in [(MODEL, MODEL), (ALIAS, ALIAS), (ALIAS, encoded.as_str())] {
+        let request = fixtures::enclave::bare_request("GET", &format!("/v1/models/{path}"));
         let Ok(answer) = rig.exchange(&attested, request).await else {
             panic!("{name} was not answered")
         };
         let body: Value = serde_json::from_slice(&answer.response.content).unwrap();
-        assert_eq!((answer.response.status, &body["id"]), (200, &json!(MODEL)));
+        assert_eq!((answer.response.status, &body["id"]), (200, &json!(name)));
         assert_eq!(body["clearseal"]["aliases"], json!([ALIAS]));
     }
 }
@@ -269,6 +270,23 @@ async fn errors_have_openais_format_and_quote_nothing() {
 }
 
 #[tokio::test]
+async fn a_refused_method_is_told_those_that_are_taken() {
+    let rig = Rig::new();
+    let attested = rig.attest().await;
+    for (method, path, allow) in [
+        ("GET", "/v1/embeddings", "POST"),
+        ("POST", "/v1/models", "GET,HEAD"),
+        ("DELETE", "/v1/models/toy", "GET,HEAD"),
+    ] {
+        let request = fixtures::enclave::bare_request(method, path);
+        let answer = rig.exchange(&attested, request).await;
+        let answer = answer.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(answer.response.status, 405, "{method} {path}");
+        assert_eq!(answer.response.header("allow"), Some(allow));
+    }
+}
+
+#[tokio::test]
 async fn models_are_listed_and_unknown_paths_refused() {
     let rig = Rig::new();
     let attested = rig.attest().await;
@@ -279,6 +297,8 @@ async fn models_are_listed_and_unknown_paths_refused() {
         ("GET", "/v1/models/other"),
         ("GET", "/v1/nothing"),
         ("GET", "/v1/embeddings"),
+        ("GET", "/v1/models/?limit=1"),
+        ("GET", "/v1/v1/models"),
     ] {
         let request = fixtures::enclave::bare_request(method, path);
         let answer = rig
@@ -292,7 +312,7 @@ async fn models_are_listed_and_unknown_paths_refused() {
     }
     assert_eq!(
         seen.iter().map(|(status, _)| *status).collect::<Vec<_>>(),
-        [200, 200, 404, 404, 405]
+        [200, 200, 404, 404, 405, 200, 404]
     );
     assert_eq!(seen[0].1["data"][0]["id"], MODEL);
     assert_eq!(seen[0].1["data"][0], seen[1].1);
@@ -300,5 +320,17 @@ async fn models_are_listed_and_unknown_paths_refused() {
         seen[1].1["clearseal"],
         json!({"dimension": 4, "max_tokens": 16, "engine": "toy-f32", "aliases": [ALIAS]})
     );
+    let names = |list: &Value| {
+        list["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|model| model["id"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&seen[0].1), [MODEL, ALIAS]);
     assert_eq!(seen[2].1["error"]["code"], "model_not_found");
+    assert_eq!(seen[5].1, seen[0].1);
+    let doubled = seen[6].1["error"]["message"].as_str().unwrap();
+    assert!(doubled.contains("/v1/v1"), "{doubled}");
 }
