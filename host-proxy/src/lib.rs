@@ -16,6 +16,7 @@ mod kms;
 pub mod log;
 mod metrics;
 mod observe;
+mod openai;
 mod pace;
 mod parent;
 mod problem;

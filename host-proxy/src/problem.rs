@@ -5,6 +5,7 @@ use std::fmt::Display;
 use axum::response::{IntoResponse, Response};
 use error_codes::Coded;
 use http::{HeaderValue, StatusCode, header};
+use serde_json::Value;
 
 /// A refusal of the proxy. The enclave's problems pass through unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, Coded)]
@@ -72,6 +73,13 @@ pub enum Problem {
     #[error("There is nothing at this address")]
     #[coded("NOT_FOUND", remedy = "Check the path.")]
     NotFound,
+    /// A client has added `/v1` to a base URL that ends with it.
+    #[error("The path begins with /v1/v1")]
+    #[coded(
+        "PATH_DOUBLED",
+        remedy = "The client adds /v1 itself: remove one /v1 from its base URL."
+    )]
+    PathDoubled,
     /// The endpoint only upgrades connections, and the request asks for no upgrade.
     #[error("This endpoint only opens channels")]
     #[coded(
@@ -147,6 +155,7 @@ impl Problem {
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::SourceBusy => StatusCode::TOO_MANY_REQUESTS,
             Self::NotFound
+            | Self::PathDoubled
             | Self::SealedOnly
             | Self::LogUnknown
             | Self::ReceiptNotLogged
@@ -161,24 +170,56 @@ impl Problem {
 
 /// Builds a problem document (RFC 9457 §3): the problem, then its remedy.
 pub(crate) fn document(status: StatusCode, problem: &(impl Coded + Display)) -> Response {
-    let body = serde_json::json!({
+    to_response(status, &members(status, problem))
+}
+
+fn members(status: StatusCode, problem: &(impl Coded + Display)) -> Value {
+    serde_json::json!({
         "type": "about:blank",
         // RFC 9457 §4.2.1: the title of about:blank is the phrase of the status.
         "title": status.canonical_reason().unwrap_or(problem.code()),
         "status": status.as_u16(),
         "detail": format!("{problem}. {}", problem.remedy()),
         "code": problem.code(),
-    });
+    })
+}
+
+fn to_response(status: StatusCode, body: &Value) -> Response {
     let mut response = (status, body.to_string()).into_response();
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+impl Problem {
+    /// Builds the problem document with OpenAI's error object, for a client of its API. `has_text`: the request was one that
+    /// carries text.
+    pub(crate) fn to_openai_response(self, has_text: bool) -> Response {
         let status = self.status();
-        let mut response = document(status, &self);
+        let mut body = members(status, &self);
+        let warning = match has_text {
+            true => "The text of this request was sent in clear, and this host could read it. ",
+            false => "",
+        };
+        let remedy = match self {
+            Self::SealedOnly => String::new(),
+            _ => format!(" {}", Self::SealedOnly.remedy()),
+        };
+        let kind = match status.is_server_error() {
+            true => "server_error",
+            false => "invalid_request_error",
+        };
+        body["error"] = serde_json::json!({
+            "message": format!("{warning}{self}. {}{remedy}", self.remedy()),
+            "type": kind,
+            "param": null,
+            "code": self.code(),
+        });
+        self.add_headers(to_response(status, &body))
+    }
+
+    fn add_headers(self, mut response: Response) -> Response {
+        let status = response.status();
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         match status {
@@ -196,6 +237,12 @@ impl IntoResponse for Problem {
         }
         response.extensions_mut().insert(self);
         response
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        self.add_headers(document(self.status(), &self))
     }
 }
 

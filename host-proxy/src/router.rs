@@ -21,6 +21,7 @@ use crate::headers::{preflight, secure, share};
 use crate::log::{self, Store};
 use crate::metrics::Metrics;
 use crate::observe::observe;
+use crate::openai;
 use crate::problem::Problem;
 use crate::relay::Relay;
 use crate::source::Peer;
@@ -53,7 +54,7 @@ pub(crate) fn build(
     let relayed = Router::new()
         .route(
             "/v1/attestation",
-            endpoint(&relay, "GET, OPTIONS", Method::GET),
+            endpoint(&relay, "GET, HEAD, OPTIONS", Method::GET),
         )
         .route(
             "/v1/gateway",
@@ -76,11 +77,11 @@ pub(crate) fn build(
         )
         .route(
             "/v1/development-policy",
-            endpoint(&relay, "GET, OPTIONS", Method::GET),
+            endpoint(&relay, "GET, HEAD, OPTIONS", Method::GET),
         )
-        // Endpoints of OpenAI's API, for clients that use this host as its base URL.
         .route("/v1/embeddings", any(Problem::SealedOnly))
         .route("/v1/models", any(Problem::SealedOnly))
+        .route("/v1/v1/{*rest}", any(Problem::PathDoubled))
         .route("/v1/{*rest}", any(Problem::NotFound));
     let (logged, follow_log) = match log {
         Some(store) => {
@@ -105,8 +106,10 @@ pub(crate) fn build(
         .merge(relayed)
         .route("/healthz", get("ok\n"))
         .route("/readyz", get(ready).with_state(relay))
+        .method_not_allowed_fallback(async || Problem::MethodNotAllowed)
         .fallback(move |request: Request| async move { web.serve(request).await })
         .layer(from_fn(require_one_host))
+        .layer(from_fn(openai::add_error))
         .layer(from_fn(secure))
         .layer(from_fn_with_state(metrics.clone(), observe));
     Service {
@@ -163,9 +166,13 @@ pub(crate) fn metrics_router(metrics: Metrics) -> Router {
 
 fn endpoint(relay: &Relay, allowed: &'static str, method: Method) -> axum::routing::MethodRouter {
     let relay = relay.clone();
-    any(move |request: Request| async move {
+    any(move |mut request: Request| async move {
         if request.method() == Method::OPTIONS {
             return preflight(allowed);
+        }
+        // RFC 9110 §9.3.2: the answer to GET without its content, which hyper leaves out.
+        if request.method() == Method::HEAD {
+            *request.method_mut() = Method::GET;
         }
         if request.method() == method {
             return relay.relay(request).await.into_response();

@@ -140,9 +140,15 @@ async fn only_three_endpoints_are_relayed() {
     }
     for (method, path, allow) in [
         (Method::GET, "/v1/gateway", "POST, OPTIONS"),
-        (Method::POST, "/v1/attestation", "GET, OPTIONS"),
-        (Method::HEAD, "/v1/attestation", "GET, OPTIONS"),
-        (Method::DELETE, "/v1/development-policy", "GET, OPTIONS"),
+        (Method::POST, "/v1/attestation", "GET, HEAD, OPTIONS"),
+        (Method::HEAD, "/v1/gateway", "POST, OPTIONS"),
+        (
+            Method::DELETE,
+            "/v1/development-policy",
+            "GET, HEAD, OPTIONS",
+        ),
+        (Method::POST, "/healthz", "GET,HEAD"),
+        (Method::POST, "/readyz", "GET,HEAD"),
     ] {
         let answer = proxy.send(method.clone(), path, &[], Bytes::new()).await;
         assert_eq!(
@@ -151,6 +157,77 @@ async fn only_three_endpoints_are_relayed() {
             "{method} {path}"
         );
         assert_eq!(answer.header("allow"), Some(allow));
+        if method != Method::HEAD {
+            assert_eq!(answer.problem(), "METHOD_NOT_ALLOWED", "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn clients_of_openai_are_told_that_their_text_was_sent_in_clear() {
+    let enclave = FakeEnclave::start(echo());
+    let proxy = Running::start(&enclave.path(), &[]).await;
+    for (method, path, code) in [
+        (Method::POST, "/v1/embeddings", "SEALED_ONLY"),
+        (Method::POST, "/v1/embeddings/", "SEALED_ONLY"),
+        (Method::POST, "/v1/chat/completions", "SEALED_ONLY"),
+        (Method::GET, "/v1/models", "SEALED_ONLY"),
+        (Method::GET, "/v1/models/a/b", "SEALED_ONLY"),
+        (Method::POST, "/v1/v1/embeddings", "PATH_DOUBLED"),
+    ] {
+        let text = Bytes::from_static(br#"{"input":"quokka"}"#);
+        let answer = proxy.send(method.clone(), path, &[], text).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
+        assert_eq!(answer.problem(), code, "{path}");
+        assert_eq!(
+            answer.header("content-type"),
+            Some("application/problem+json")
+        );
+        let body: serde_json::Value = serde_json::from_str(answer.text()).unwrap();
+        let error = &body["error"];
+        assert_eq!(error["code"], code, "{path}");
+        assert_eq!(error["type"], "invalid_request_error");
+        assert!(error["param"].is_null());
+        let message = error["message"].as_str().unwrap();
+        let is_warned = message.contains("sent in clear");
+        assert_eq!(is_warned, method == Method::POST, "{path}: {message}");
+        assert!(message.contains("clearseal proxy"), "{path}: {message}");
+        assert!(!message.contains("quokka"));
+    }
+    // Other problems on these paths have the same form; other paths have none of it.
+    let head = "POST /v1/embeddings HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n";
+    let answer = proxy.raw(head.as_bytes()).await;
+    assert!(
+        answer.contains("HOST_INVALID") && answer.contains("sent in clear"),
+        "{answer}"
+    );
+    let doubled = proxy.get("/v1/v1/attestation").await;
+    assert_eq!(doubled.problem(), "PATH_DOUBLED");
+    assert!(doubled.text().contains("/v1/v1") && !doubled.text().contains("\"error\""));
+}
+
+#[tokio::test]
+async fn head_is_answered_where_get_is() {
+    let enclave = FakeEnclave::start(echo());
+    let proxy = Running::start(&enclave.path(), &[]).await;
+    for path in [
+        "/v1/development-policy",
+        "/v1/attestation?nonce=AAAAAAAAAAAAAAAAAAAAAA",
+        "/v1/crls",
+        "/healthz",
+    ] {
+        let get = proxy.get(path).await;
+        let head = proxy.send(Method::HEAD, path, &[], Bytes::new()).await;
+        assert_eq!(
+            (get.status, head.status),
+            (StatusCode::OK, StatusCode::OK),
+            "{path}"
+        );
+        assert_eq!(head.text(), "", "{path}");
+        // The enclave is asked the same, and its view is in this field.
+        for name in ["content-type", "clearseal-enclave"] {
+            assert_eq!(head.header(name), get.header(name), "{path}");
+        }
     }
 }
 
