@@ -7,6 +7,7 @@ mod gate;
 mod receipts;
 mod serve;
 mod status;
+mod truncation;
 
 use std::process::ExitCode;
 use std::sync::Arc;

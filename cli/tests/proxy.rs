@@ -31,6 +31,10 @@ impl Proxy {
         for host in hosts {
             command.args(["--url", &host.url]);
         }
+        // Broken hosts stay broken in most tests.
+        if !more.contains(&"--wait") {
+            command.args(["--wait", "0"]);
+        }
         let mut child = command.args(more).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut printed = Vec::new();
@@ -301,6 +305,110 @@ fn broken_hosts_give_openai_errors_and_the_next_upstream_answers() {
         "{health}"
     );
     assert!(both.is_right("b"));
+}
+
+/// OpenAI's clients obey both fields: a whole number of seconds, `true` or `false`.
+#[test]
+fn errors_tell_openais_clients_whether_to_repeat_the_request() {
+    let host = Host::start(17);
+    let proxy = Proxy::start(&[&host], &[]);
+    let advice = |head: &str| {
+        let field = |name: &str| {
+            let mut lines = head.lines();
+            lines.find_map(|line| line.strip_prefix(name).map(str::to_owned))
+        };
+        (field("retry-after: "), field("x-should-retry: ").unwrap())
+    };
+    for mood in [Mood::Busy, Mood::Cut, Mood::KeyUnknown] {
+        host.set(mood);
+        let (status, head, _) = proxy.embed("a", "");
+        assert_eq!(status, 503);
+        assert_eq!(advice(&head), (Some("1".to_owned()), "true".to_owned()));
+    }
+    // Another image: no attempt can succeed.
+    host.set(Mood::Honest);
+    host.swap_image();
+    let (status, head, _) = proxy.embed("a", "");
+    assert_eq!((status, advice(&head)), (503, (None, "false".to_owned())));
+    let (status, head, _) = proxy.get("/nothing");
+    assert_eq!((status, advice(&head)), (404, (None, "false".to_owned())));
+}
+
+#[test]
+fn a_request_is_held_while_the_service_is_away() {
+    let host = Host::start(18);
+    let proxy = Proxy::start(&[&host], &["--wait", "600"]);
+    for mood in [Mood::Cut, Mood::Busy] {
+        host.set(mood);
+        std::thread::scope(|scope| {
+            let (before, waiting) = (
+                host.sealed_requests(),
+                scope.spawn(|| proxy.embed("patient", "")),
+            );
+            while host.sealed_requests() < before + 3 {
+                std::thread::yield_now();
+            }
+            host.set(Mood::Honest);
+            let (status, _, body) = waiting.join().unwrap();
+            assert_eq!(status, 200, "{body}");
+            assert_eq!(body["data"][0]["embedding"], json!(vector("patient")));
+        });
+    }
+    let (_, _, health) = proxy.get("/healthz");
+    let health: Value = serde_json::from_str(&health).unwrap();
+    assert_eq!(
+        (&health["answered"], &health["failed"]),
+        (&json!(2), &json!(0))
+    );
+    // A refusal is final.
+    host.swap_image();
+    assert_eq!(proxy.embed("a", "").0, 503);
+}
+
+#[test]
+fn a_held_request_does_not_delay_the_end() {
+    let host = Host::start(19);
+    let mut proxy = Proxy::start(&[&host], &["--wait", "600"]);
+    host.set(Mood::Cut);
+    let mut stream = TcpStream::connect(&proxy.address).unwrap();
+    let request = "POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}";
+    stream.write_all(request.as_bytes()).unwrap();
+    while host.sealed_requests() < 3 {
+        std::thread::yield_now();
+    }
+    let stopped = Command::new("kill")
+        .arg(proxy.child.id().to_string())
+        .status();
+    assert!(stopped.unwrap().success());
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(proxy.child.wait().unwrap().success());
+}
+
+#[test]
+fn truncated_texts_are_counted_and_can_be_refused() {
+    let host = Host::start(20);
+    let long = "word ".repeat(fixtures::host::MAX_WORDS) + "word";
+    let counting = Proxy::start(&[&host], &[]);
+    assert!(counting.is_right(&long) && counting.is_right("short"));
+    let (_, _, health) = counting.get("/healthz");
+    let health: Value = serde_json::from_str(&health).unwrap();
+    assert_eq!(health["truncated"], 1);
+    assert!(counting.get("/").2.contains("1 texts were longer"));
+
+    let refusing = Proxy::start(&[&host], &["--refuse-long"]);
+    assert!(refusing.is_right("short"));
+    let (status, _, body) = refusing.embed(&long, "");
+    assert_eq!(
+        (status, &body["error"]["code"]),
+        (400, &json!("INPUT_TOO_LONG"))
+    );
+    let head = "POST /v1/embeddings/ HTTP/1.1\r\nhost: localhost";
+    let (status, _, body) = refusing.send(head, r#"{"input":"a","truncate":true}"#);
+    assert_eq!(status, 400);
+    assert!(body.contains("TRUNCATION_REFUSED"), "{body}");
+    assert!(refusing.get("/healthz/").2.contains("\"truncated\":0"));
 }
 
 #[test]

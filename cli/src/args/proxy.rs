@@ -55,4 +55,12 @@ pub(crate) struct ProxyArgs {
     /// Maximum time that a request waits for memory and for --concurrency, in seconds; then it gets status 429.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub(crate) queue_timeout: u16,
+    /// Time for which a request is held while the service is away, in seconds; then the client gets an error. The proxy
+    /// connects again meanwhile. 0 returns errors at once.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=3600))]
+    pub(crate) wait: u16,
+    /// Refuse texts that are longer than the model reads (INPUT_TOO_LONG) instead of embedding their beginning. For clients
+    /// that return only vectors, and so hide that a text was truncated.
+    #[arg(long)]
+    pub(crate) refuse_long: bool,
 }

@@ -4,6 +4,7 @@ use super::Stop;
 use super::gate::Gate;
 use super::receipts::ReceiptFile;
 use super::status::{self, Counts};
+use super::truncation;
 use crate::args::ProxyArgs;
 use anyhow::Result;
 use bytes::Bytes;
@@ -21,7 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 
 /// Largest body: what fits into one sealed message.
 const MAX_BODY: usize = protocol::inner::MAX_REQUEST - (64 << 10);
@@ -34,6 +36,9 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Local connections; above it new ones wait.
 const MAX_CONNECTIONS: usize = 1024;
+/// Pauses between attempts while the service is away: the first, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// For requests that are under way when the proxy is told to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -50,6 +55,11 @@ pub(super) struct Proxy {
     memory: Arc<Semaphore>,
     /// Longest that a request waits for its memory, and for its place.
     queue_timeout: Duration,
+    /// Longest that a request is held while the service is away.
+    wait: Duration,
+    refuse_long: bool,
+    /// Set when the proxy is told to stop: requests wait no longer.
+    stopping: watch::Sender<bool>,
 }
 
 impl Proxy {
@@ -63,6 +73,9 @@ impl Proxy {
             concurrency: args.concurrency,
             memory: Arc::new(Semaphore::new(MEMORY / PORTION)),
             queue_timeout: Duration::from_secs(args.queue_timeout.into()),
+            wait: Duration::from_secs(args.wait.into()),
+            refuse_long: args.refuse_long,
+            stopping: watch::Sender::new(false),
         }
     }
 
@@ -75,7 +88,7 @@ impl Proxy {
 
     async fn route(self: &Arc<Self>, request: Request<Incoming>) -> Result<Reply, Refusal> {
         self.gate.admit(request.uri(), request.headers())?;
-        let path = request.uri().path();
+        let path = without_trailing_slash(request.uri().path());
         match (request.method(), path) {
             // hyper sends no content to HEAD (RFC 9110 §9.3.2).
             (&Method::GET | &Method::HEAD, "/") => {
@@ -134,7 +147,11 @@ impl Proxy {
             Ok(Err(_)) => return Err(Refusal::BROKEN),
             Ok(Ok(body)) => body.to_bytes(),
         };
-        let length = u64::try_from(body.len()).unwrap_or(u64::MAX);
+        let is_embedding = without_trailing_slash(parts.uri.path()) == "/v1/embeddings";
+        let body = match self.refuse_long && is_embedding {
+            true => truncation::forbid(body).map_err(|_| Refusal::TRUNCATION)?,
+            false => body,
+        };
         let mut sealed = Request::new(body);
         // A HEAD would be computed as a GET is, and its sealed answer is read as one.
         *sealed.method_mut() = match parts.method {
@@ -153,25 +170,61 @@ impl Proxy {
             }
         }
         let place = self.reserve(&self.places, 1).await?;
-        let proxy = Arc::clone(self);
-        // A separate task, because hyper drops this future when the client leaves, and the receipt of a sealed request must be written.
-        let exchange = tokio::spawn(async move {
-            let answer = proxy.exchange(sealed, length).await;
-            drop((memory, place));
-            answer
-        });
-        exchange
-            .await
-            .unwrap_or_else(|_| Err(Refusal::of(&Error::Internal)))
+        let outcome = self
+            .exchange_or_wait(&sealed, Arc::new((memory, place)))
+            .await;
+        if outcome.is_err() {
+            self.counts.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// Sends a request, again and again while the service is away, for at most `wait`. Ends if the client leaves meanwhile.
+    async fn exchange_or_wait(
+        self: &Arc<Self>,
+        sealed: &Request<Bytes>,
+        permits: Arc<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+    ) -> Result<Reply, Refusal> {
+        let end = Instant::now() + self.wait;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let (proxy, permits) = (Arc::clone(self), Arc::clone(&permits));
+            let sealed = sealed.clone();
+            // A separate task, because hyper drops this future when the client leaves, and the receipt of a sealed request must
+            // be written.
+            let exchange = tokio::spawn(async move {
+                let answer = proxy.exchange(sealed).await;
+                drop(permits);
+                answer
+            });
+            let outcome = exchange
+                .await
+                .unwrap_or_else(|_| Err(Refusal::of(&Error::Internal)));
+            let next = Instant::now() + pause;
+            match &outcome {
+                Err(refusal) if refusal.is_transient && next < end => {}
+                _ => return outcome,
+            }
+            tokio::select! {
+                () = tokio::time::sleep_until(next) => {}
+                () = self.wait_until_stopping() => return outcome,
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn wait_until_stopping(&self) {
+        let mut stopping = self.stopping.subscribe();
+        // Fails only if the sender is gone, which is `self`'s.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
     }
 
     /// One sealed request. Returns when the receipt of its answer is on the disk.
-    async fn exchange(&self, sealed: Request<Bytes>, length: u64) -> Result<Reply, Refusal> {
+    async fn exchange(&self, sealed: Request<Bytes>) -> Result<Reply, Refusal> {
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
-        let answer = self.client.fetch(sealed).await.map_err(|error| {
-            count(&self.counts.failed);
-            Refusal::of(&error)
-        })?;
+        let length = u64::try_from(sealed.body().len()).unwrap_or(u64::MAX);
+        let answer = self.client.fetch(sealed).await;
+        let answer = answer.map_err(|error| Refusal::of(&error))?;
         self.counts
             .sealed_bytes
             .fetch_add(length, Ordering::Relaxed);
@@ -179,6 +232,13 @@ impl Proxy {
             true => count(&self.counts.answered),
             false => count(&self.counts.refused),
         };
+        let mut fields = answer.headers().iter();
+        if let Some((_, kind)) = fields.find(|(name, _)| name == "content-type") {
+            let truncated = truncation::count(kind.as_bytes(), answer.content());
+            self.counts
+                .truncated
+                .fetch_add(truncated as u64, Ordering::Relaxed);
+        }
         if let (Some(file), Some(bundle)) = (&self.receipts, answer.bundle(false)) {
             let written = bundle.to_json().map_err(anyhow::Error::from);
             // The user relies on receipts: an answer without its line would be a silent gap.
@@ -187,7 +247,7 @@ impl Proxy {
                 Err(error) => Err(error),
             };
             if written.is_err() {
-                return Err(Refusal::RECEIPTS);
+                return Ok(Refusal::RECEIPTS.into_reply());
             }
         }
         let mut response = answer.into_response();
@@ -236,6 +296,7 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: St
         });
     }
     drop(listener);
+    proxy.stopping.send_replace(true);
     let ended = async {
         graceful.shutdown().await;
         // Also wait for requests whose clients have left. Nothing closes the semaphore, so this does not fail.
@@ -247,6 +308,14 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: St
         () = stop.wait() => {}
     }
     Ok(())
+}
+
+/// A path as it is compared: some clients add a slash at its end.
+fn without_trailing_slash(path: &str) -> &str {
+    match path.strip_suffix('/') {
+        Some("") | None => path,
+        Some(path) => path,
+    }
 }
 
 /// Number of portions of [`MEMORY`] for a body of at most `longest` bytes; a body of unknown length reserves the maximum.
@@ -261,6 +330,8 @@ pub(super) struct Refusal {
     status: StatusCode,
     code: Cow<'static, str>,
     message: Cow<'static, str>,
+    /// Whether the same request may succeed later.
+    is_transient: bool,
 }
 
 impl Refusal {
@@ -287,18 +358,20 @@ impl Refusal {
     const NOT_FOUND: Self = Self::new(
         StatusCode::NOT_FOUND,
         "NOT_FOUND",
-        "try POST /v1/embeddings, GET /v1/models, GET / or GET /healthz",
+        "there is nothing at this path; let the client's base URL end with /v1, or try POST /v1/embeddings, GET /v1/models, GET / or GET /healthz",
     );
     const BUSY: Self = Self::new(
         StatusCode::TOO_MANY_REQUESTS,
         "PROXY_BUSY",
         "other requests held this proxy's memory or places for all of --queue-timeout; send it again later, or raise --concurrency",
-    );
+    )
+    .transient();
     const SLOW: Self = Self::new(
         StatusCode::REQUEST_TIMEOUT,
         "BODY_TIMEOUT",
         "the body did not arrive in time; send it again",
-    );
+    )
+    .transient();
     const TOO_LARGE: Self = Self::new(
         StatusCode::PAYLOAD_TOO_LARGE,
         "BODY_TOO_LARGE",
@@ -308,6 +381,11 @@ impl Refusal {
         StatusCode::BAD_REQUEST,
         "BODY_INCOMPLETE",
         "the body broke off; send it again",
+    );
+    const TRUNCATION: Self = Self::new(
+        StatusCode::BAD_REQUEST,
+        "TRUNCATION_REFUSED",
+        "the request asks for truncation, and the proxy was started with --refuse-long; leave `truncate` out, or send false",
     );
     const RECEIPTS: Self = Self::new(
         StatusCode::INTERNAL_SERVER_ERROR,
@@ -320,7 +398,13 @@ impl Refusal {
             status,
             code: Cow::Borrowed(code),
             message: Cow::Borrowed(message),
+            is_transient: false,
         }
+    }
+
+    const fn transient(mut self) -> Self {
+        self.is_transient = true;
+        self
     }
 
     fn of(error: &Error) -> Self {
@@ -333,6 +417,7 @@ impl Refusal {
             status,
             code: error.code().to_owned().into(),
             message: format!("{error}. {}", error.remedy()).into(),
+            is_transient: error.is_transient(),
         }
     }
 
@@ -345,16 +430,17 @@ impl Refusal {
             "error": {"message": self.message, "type": kind, "param": null, "code": self.code}
         });
         let mut reply = reply(self.status, "application/json", body.to_string());
-        let field = match self.status {
-            // RFC 9110 §15.5.2.
-            StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
-            StatusCode::TOO_MANY_REQUESTS => Some((header::RETRY_AFTER, "1")),
-            _ => None,
-        };
-        if let Some((name, value)) = field {
-            let value = HeaderValue::from_static(value);
-            reply.headers_mut().insert(name, value);
+        let headers = reply.headers_mut();
+        // RFC 9110 §15.5.2.
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if self.is_transient {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        // OpenAI's clients would otherwise repeat every request that got 408, 429 or 5xx.
+        let advice = if self.is_transient { "true" } else { "false" };
+        headers.insert("x-should-retry", HeaderValue::from_static(advice));
         reply
     }
 }

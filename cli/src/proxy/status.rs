@@ -11,6 +11,8 @@ pub(super) struct Counts {
     pub(super) refused: AtomicU64,
     pub(super) failed: AtomicU64,
     pub(super) sealed_bytes: AtomicU64,
+    /// Texts of which the model read the beginning only.
+    pub(super) truncated: AtomicU64,
 }
 
 /// Renders the status page, without scripts.
@@ -49,12 +51,14 @@ pub(super) fn page(client: &Client, counts: &Counts) -> String {
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>clearseal proxy</title><h1>clearseal proxy</h1>\
          <table border=\"1\"><tr><th>upstream</th><th>verdict</th><th>policy</th><th>proof ends</th><th>code</th></tr>{rows}</table>{}\
          <p>{} answered, {} refused by the enclave, {} failed on the way, {} bytes of content sealed and sent.</p>\
+         <p>{} texts were longer than the model reads, and were truncated; <code>--refuse-long</code> refuses them.</p>\
          <p>Base URL for an OpenAI client: <code>/v1</code> on this port.</p></html>",
         render_policy(&client.policy_status()),
         count(&counts.answered),
         count(&counts.refused),
         count(&counts.failed),
         count(&counts.sealed_bytes),
+        count(&counts.truncated),
     )
 }
 
@@ -114,6 +118,7 @@ pub(super) fn json(client: &Client, counts: &Counts) -> serde_json::Value {
         "refused": counts.refused.load(Ordering::Relaxed),
         "failed": counts.failed.load(Ordering::Relaxed),
         "sealed_bytes": counts.sealed_bytes.load(Ordering::Relaxed),
+        "truncated": counts.truncated.load(Ordering::Relaxed),
     })
 }
 
