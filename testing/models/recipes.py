@@ -619,6 +619,135 @@ add(
     names=("sentence_bert_config.json", "sentence_roberta_config.json"),
 )
 
+
+def change_tensors(
+    change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]],
+) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        tensors = change(read_tensors(folder))
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return edit
+
+
+add(
+    BERT,
+    "position-ids",
+    edit=change_tensors(
+        lambda tensors: {**tensors, "embeddings.position_ids": torch.arange(64).unsqueeze(0)}
+    ),
+    note="an integer buffer that files of transformers before 4.31 hold",
+)
+add(
+    BERT,
+    "mixed-types",
+    edit=change_tensors(
+        lambda tensors: {
+            name: tensor if "LayerNorm" in name else tensor.to(torch.bfloat16)
+            for name, tensor in tensors.items()
+        }
+    ),
+)
+add(
+    BERT,
+    "f64",
+    edit=change_tensors(lambda tensors: {name: t.double() for name, t in tensors.items()}),
+    expect="refuse",
+    names=("F64",),
+)
+add(
+    BERT,
+    "shard-missing",
+    edit=chain(split_weights, remove("model-00002-of-00005.safetensors")),
+    expect="refuse",
+    names=("model-00002-of-00005.safetensors",),
+)
+
+
+def move_transformer(folder: Path) -> None:
+    """Moves the encoder to a subfolder, as sentence-transformers 1 saved it."""
+    target = folder / "0_Transformer"
+    target.mkdir()
+    stays = ("modules.json", "config_sentence_transformers.json")
+    for path in list(folder.iterdir()):
+        if path.is_file() and path.name not in stays:
+            path.rename(target / path.name)
+    edit_json("modules.json", lambda value: value[0].update(path="0_Transformer"))(folder)
+
+
+add(
+    BERT,
+    "subfolder",
+    edit=move_transformer,
+    expect="refuse",
+    names=("0_Transformer", "modules.json"),
+)
+add(BERT, "no-prompt-file", edit=remove("config_sentence_transformers.json"))
+add(
+    BERT,
+    "module-kwargs",
+    edit=edit_json("modules.json", lambda value: value[0].update(kwargs=["task"])),
+    majors=NEW,
+)
+add(BERT, "hidden-states", config={"output_hidden_states": True})
+DEFAULTS = ("hidden_act", "layer_norm_eps", "type_vocab_size", "is_decoder")
+add(
+    BERT,
+    "config-defaults",
+    edit=edit_json(
+        "config.json", lambda value: {k: v for k, v in value.items() if k not in DEFAULTS}
+    ),
+    expect="refuse",
+    names=DEFAULTS,
+    note="transformers takes gelu, 1e-12, 2 and false",
+)
+add(
+    QWEN,
+    "head-dim-absent",
+    config={"head_dim": 128, "num_attention_heads": 2},
+    edit=edit_json(
+        "config.json", lambda value: {k: v for k, v in value.items() if k != "head_dim"}
+    ),
+    expect="refuse",
+    names=("head_dim",),
+    note="transformers takes 128, not hidden_size / num_attention_heads",
+)
+
+# Lengths in two files.
+for name, length in (("shorter", 20), ("longer", 512)):
+    add(
+        BERT,
+        f"max-tokenizer-{name}",
+        edit=edit_json(
+            "tokenizer_config.json",
+            lambda value, length=length: value.update(model_max_length=length),
+        ),
+        majors=OLD,
+        note="max_seq_length of sentence_bert_config.json counts",
+    )
+add(
+    BERT,
+    "max-both",
+    edit=edit_json("sentence_bert_config.json", lambda value: value.update(max_seq_length=20)),
+    majors=NEW,
+    note="max_seq_length of sentence_bert_config.json counts",
+)
+add(
+    BERT,
+    "max-tokenizer-absent",
+    edit=edit_json(
+        "tokenizer_config.json",
+        lambda value: {k: v for k, v in value.items() if k != "model_max_length"},
+    ),
+    majors=NEW,
+    note="max_position_embeddings counts",
+)
+add(
+    BERT,
+    "max-null",
+    edit=edit_json("sentence_bert_config.json", lambda value: value.update(max_seq_length=None)),
+)
+
 # Tokenizers.
 add(BERT, "cased", tokens="bert-cased")
 for base, kind in ((BERT, "bert-cased"), (ROBERTA, "roberta"), (XLM_ROBERTA, "xlm-roberta")):
@@ -713,6 +842,36 @@ def add_tokens(kind: str) -> Callable[[], Vocabulary]:
 for base in (BERT, ROBERTA, XLM_ROBERTA, MODERNBERT, QWEN):
     kind = base.tokens if isinstance(base.tokens, str) else "bert"
     add(base, "added-tokens", tokens=add_tokens(kind))
+
+
+def forget_token(folder: Path) -> None:
+    """Leaves an added token in tokenizer_config.json only."""
+    edit_json(
+        "tokenizer_config.json",
+        lambda value: value.setdefault("added_tokens_decoder", {}).update(
+            {
+                "2000": {
+                    "content": "read a text",
+                    "lstrip": False,
+                    "normalized": False,
+                    "rstrip": False,
+                    "single_word": False,
+                    "special": False,
+                }
+            }
+        ),
+    )(folder)
+
+
+add(
+    BERT,
+    "added-token-in-config",
+    config={"vocab_size": 2001},
+    edit=forget_token,
+    expect="refuse",
+    names=("added_tokens_decoder", "tokenizer_config.json"),
+    note="transformers adds the token",
+)
 
 
 def generic(
@@ -838,6 +997,12 @@ E5 = {"query": "query: ", "passage": "passage: "}
 add(XLM_ROBERTA, "e5", settings={"prompts": E5})
 add(XLM_ROBERTA, "cls", pooling=("cls",), after_pooling=())
 add(XLM_ROBERTA, "dense", after_pooling=(dense(32, nn.Tanh()),))
+add(
+    XLM_ROBERTA,
+    "cls-normalized",
+    pooling=("cls",),
+    settings={"prompts": E5, "default_prompt_name": "passage"},
+)
 add(XLM_ROBERTA, "heads-of-64", config={"hidden_size": 128, "intermediate_size": 256})
 add(DISTILBERT, "cls", pooling=("cls",), after_pooling=())
 add(DISTILBERT, "dense", after_pooling=(dense(48, nn.Tanh()),))
