@@ -4,7 +4,7 @@ use crate::args::{VerifyBundleArgs, VerifyReceiptArgs};
 use crate::moment::Moment;
 use crate::{attestation::policy, attestation::stopwatch, input, render};
 use anyhow::{Context, Result, bail};
-use attestation::{AttestationReport, ReceiptKey, SignatureMemory};
+use attestation::{AttestationReport, ReceiptKey, SignatureMemory, is_same_model};
 use protocol::bundle::AuditBundle;
 use protocol::receipt::{self, Expectations, ReceiptReport, Window};
 use serde::Serialize;
@@ -101,9 +101,17 @@ fn with_key(args: &VerifyReceiptArgs, receipt: &[u8], key: &str) -> Result<Repor
         expectations.model_id = policy.model().map(|model| model.id.clone());
         expectations.model_hash = policy.model().map(|model| model.sha256);
     }
-    let (receipt, _) = receipt::verify(receipt, &expectations, Some(stopwatch()));
+    let (mut report, _) = receipt::verify(receipt, &expectations, Some(stopwatch()));
+    // A policy may name the model with organisation, the receipt without it, or the reverse.
+    if let (Some(expected), Some(claims)) = (&mut expectations.model_id, &report.claims)
+        && is_same_model(expected, &claims.model_id)
+        && *expected != claims.model_id
+    {
+        expected.clone_from(&claims.model_id);
+        (report, _) = receipt::verify(receipt, &expectations, Some(stopwatch()));
+    }
     Ok(Report {
-        receipt,
+        receipt: report,
         attestation: None,
     })
 }

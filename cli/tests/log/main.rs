@@ -59,6 +59,24 @@ fn a_bundle_is_judged_as_a_chain() {
 }
 
 #[test]
+fn a_policy_names_the_model_with_or_without_organisation() {
+    let fixture = Fixture::new("organisation");
+    let policy = std::fs::read_to_string(fixture.folder.join("policy.json")).unwrap();
+    for (id, code) in [
+        ("all-MiniLM-L6-v2", None),
+        ("org/all-MiniLM-L6-v2", None),
+        ("all-MiniLM-L12-v2", Some("MODEL_ID_MISMATCH")),
+    ] {
+        let mut policy: serde_json::Value = serde_json::from_str(&policy).unwrap();
+        policy["model"]["id"] = id.into();
+        fixture.write("named.json", policy.to_string().as_bytes());
+        let asked = ["receipt", "receipt", "--key", &fixture.key];
+        let (_, report) = fixture.run(&[&asked[..], &["--policy", "named.json"]].concat());
+        assert_eq!(report["code"].as_str(), code, "{id}: {report}");
+    }
+}
+
+#[test]
 fn a_receipt_is_found_in_the_log_under_a_named_key() {
     let fixture = Fixture::new("log-key");
     let asked = [

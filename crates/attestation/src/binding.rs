@@ -9,7 +9,9 @@ use crate::checks::CheckId;
 use crate::claims::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::keyconfig::KeyConfig;
-use crate::manifest::{MAX_MANIFEST, ManifestError, ModelPin, ServiceManifest, manifest_binding};
+use crate::manifest::{
+    MAX_MANIFEST, ManifestError, ModelPin, ServiceManifest, is_same_model, manifest_binding,
+};
 use crate::observed::{Observed, excerpt};
 use crate::report::{CheckLog, Proof, Verdict};
 use crate::time::{ClockOffset, UnixMillis};
@@ -100,7 +102,7 @@ impl AppraisedAttestation {
         let policy = &self.policy;
         let model = policy.model.as_ref();
         if model.is_none_or(|model| {
-            model.id != manifest.model.id || model.sha256 != manifest.model.sha256
+            !is_same_model(&model.id, &manifest.model.id) || model.sha256 != manifest.model.sha256
         }) {
             let observed = Observed::Model {
                 service: ModelPin {

@@ -135,7 +135,7 @@ pub use json_integer::{JsonInteger, integer_from_f64};
 pub use keyconfig::{Aead, Kdf, Kem, KeyConfig, KeyConfigError, MAX_KEY_LIST};
 pub use manifest::{
     HashScheme, MAX_MANIFEST, MAX_TEXT, ManifestError, ModelIdentity, ModelPin, PROTOCOL_VERSION,
-    SecurityMode, ServiceManifest, manifest_binding,
+    SecurityMode, ServiceManifest, is_same_model, manifest_binding,
 };
 pub use observed::Observed;
 pub use policy::{

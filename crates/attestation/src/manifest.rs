@@ -71,6 +71,16 @@ pub struct ModelPin {
     pub sha256: [u8; 32],
 }
 
+/// Whether two names are of one model: they are equal, or only one has an organisation (`org/name`) and the names after the slash
+/// are equal.
+pub fn is_same_model(a: &str, b: &str) -> bool {
+    let extends = |long: &str, short: &str| {
+        let organisation = long.strip_suffix(short);
+        organisation.is_some_and(|organisation| organisation.ends_with('/')) && !short.contains('/')
+    };
+    a == b || extends(a, b) || extends(b, a)
+}
+
 /// How the hash over a model's files is made (AIR v1, `model_hash_scheme`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashScheme {

@@ -71,8 +71,10 @@ pub fn write<'a>(
         return Err(WriteError::NoRelease);
     }
     let model = trust.model().ok_or(WriteError::NoModel)?;
+    // The enclave asks without organisation, so that both forms of a name are one model.
+    let name = model.id.rsplit('/').next().unwrap_or(&model.id);
     let context = [
-        ("kms:EncryptionContext:clearseal-model", model.id.clone()),
+        ("kms:EncryptionContext:clearseal-model", name.to_owned()),
         (
             "kms:EncryptionContext:clearseal-version",
             hex(&model.sha256),

@@ -5,7 +5,7 @@ use attestation::{
     MAX_MANIFEST, Policy, Row, SignatureMemory, TrustAnchor, UnixMillis, VerifiedAttestation,
     manifest_binding,
 };
-use fixtures::{Fixture, NONCE, NOW, pins};
+use fixtures::{Fixture, MODEL, NONCE, NOW, pins};
 use forge::Forgery;
 
 /// A fixture with one value at its bound, or one error, that only stages 3 and 4 can detect.
@@ -147,6 +147,19 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         accepted(
             "manifest-begins-at-the-skew",
             |fixture| fixture.manifest.not_before = NOW.seconds() + 60,
+            |_| {},
+        ),
+        accepted(
+            "model-with-organisation",
+            |fixture| fixture.manifest.model.id = format!("org/{MODEL}"),
+            |_| {},
+        ),
+        accepted(
+            "model-without-organisation",
+            |fixture| {
+                let with_organisation = format!("org/{MODEL}").into();
+                fixture.edit_policy(|json| json["model"]["id"] = with_organisation);
+            },
             |_| {},
         ),
         // The root's own validity, which most verifiers would not check.
@@ -311,6 +324,14 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
         }),
         fixture("model-other-name", ModelMismatch, |fixture| {
             fixture.manifest.model.id.push('x');
+        }),
+        fixture("model-other-organisation", ModelMismatch, |fixture| {
+            fixture.manifest.model.id = format!("org/{MODEL}");
+            let other = format!("other/{MODEL}").into();
+            fixture.edit_policy(|json| json["model"]["id"] = other);
+        }),
+        fixture("model-longer-name", ModelMismatch, |fixture| {
+            fixture.manifest.model.id.insert(0, 'x');
         }),
         fixture("model-not-in-policy", ModelMismatch, |fixture| {
             fixture.edit_policy(|json| drop(json.as_object_mut().unwrap().remove("model")));

@@ -197,6 +197,19 @@ fn the_end_of_the_trust_policy_ends_its_releases() {
     assert!(error.starts_with("KEY_POLICY_NO_RELEASE"), "{error}");
 }
 
+/// The enclave asks for the key without the organisation in the model's name.
+#[test]
+fn both_forms_of_a_model_name_give_one_key_policy() {
+    let mut json = trust_json();
+    json["model"]["id"] = json!("org/model");
+    let trust = Policy::chosen_by_hand(json.to_string().as_bytes()).unwrap();
+    let with_organisation = write(&trust, deployment(), AT).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&with_organisation).unwrap(),
+        written()
+    );
+}
+
 /// As many releases as a key policy has room for, each with registers that PCR0 does not cover.
 #[test]
 fn a_policy_of_full_size_is_decided() {

@@ -100,11 +100,17 @@ pub(super) const BOUNDARIES: &[Boundary] = &[
     ),
     at(
         ModelMismatch,
-        "name and hash of the policy; another, or a policy that names none",
-        &["everything-right"],
+        "name and hash of the policy, an organisation before the name in both or in one; another, or a policy that names none",
+        &[
+            "everything-right",
+            "model-with-organisation",
+            "model-without-organisation",
+        ],
         &[
             "model-other-hash",
             "model-other-name",
+            "model-longer-name",
+            "model-other-organisation",
             "model-not-in-policy",
         ],
     ),
