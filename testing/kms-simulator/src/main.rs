@@ -71,6 +71,9 @@ struct NewKey {
     /// wrapped key.
     #[arg(long, value_name = "DIR")]
     seal: Option<PathBuf>,
+    /// Seal the files of this lock alone, and refuse those that differ from it.
+    #[arg(long, value_name = "FILE", requires = "seal")]
+    model_lock: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -92,7 +95,9 @@ fn main() -> Result<()> {
 }
 
 fn new_key(args: &NewKey) -> Result<()> {
-    let model = args.seal.as_deref().map(Model::read).transpose()?;
+    let lock = args.model_lock.as_deref();
+    let folder = args.seal.as_deref();
+    let model = folder.map(|folder| Model::read(folder, lock)).transpose()?;
     let sha256 = match &model {
         Some(model) => model.sha256(),
         None => base16ct::mixed::decode_vec(args.model_sha256.as_deref().unwrap_or_default())

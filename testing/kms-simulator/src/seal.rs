@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use rand_core::CryptoRng;
-use sealed_model::{DataKey, Manifest, ModelFolder};
+use sealed_model::{DataKey, Manifest, ModelFolder, ModelLock};
 
 /// A model folder whose files are hashed.
 pub struct Model {
@@ -14,11 +14,18 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a folder.
+    /// Reads a folder; with a lock, its files alone.
     ///
     /// # Errors
-    /// The folder is not that of a model, or cannot be read.
-    pub fn read(folder: &Path) -> Result<Self> {
+    /// The folder is not that of a model, differs from the lock, or cannot be read.
+    pub fn read(folder: &Path, lock: Option<&Path>) -> Result<Self> {
+        if let Some(path) = lock {
+            let json = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+            // Sealing compares each file with it.
+            let manifest = ModelLock::parse(&json)?.files;
+            let folder = ModelFolder::open_pinned(folder, &manifest)?;
+            return Ok(Self { folder, manifest });
+        }
         let folder = ModelFolder::open(folder)?;
         let manifest = folder.manifest(&mut |_| {})?;
         Ok(Self { folder, manifest })

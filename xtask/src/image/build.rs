@@ -27,6 +27,10 @@ pub(crate) struct Options {
     /// Put the model of this folder into the image, as /model
     #[arg(long, value_name = "DIR")]
     pub(crate) embed_model: Option<PathBuf>,
+    /// Lock of the model, put into the image as /model.lock.json and measured like everything else [default: that of
+    /// all-MiniLM-L6-v2, which is part of the server]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model_lock: Option<PathBuf>,
     /// Further argument of the server; measured like everything else. May be given more than once
     #[arg(long = "argument", value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) arguments: Vec<String>,
@@ -45,6 +49,9 @@ pub(crate) struct Options {
 const MAX_BYTES: u64 = 25 << 20;
 /// Port of the enclave that host-proxy connects to.
 const LISTEN: &str = "vsock:5005";
+
+/// Path of the model's lock inside the image.
+const LOCK: &str = "/model.lock.json";
 
 /// Where the image comes unless told otherwise.
 pub(super) fn default_out() -> Result<PathBuf> {
@@ -106,6 +113,11 @@ pub(crate) fn build(options: &Options, steps: &mut Steps<'_>) -> Result<()> {
     for file in &options.files {
         pack.args(["--file", file]);
     }
+    if let Some(lock) = &options.model_lock {
+        let mut file = std::ffi::OsString::from(format!("{LOCK}="));
+        file.push(lock);
+        pack.arg("--file").arg(file);
+    }
     for argument in arguments(options) {
         pack.arg(format!("--argument={argument}"));
     }
@@ -160,6 +172,9 @@ fn arguments(options: &Options) -> Vec<String> {
     let mut all = vec![format!("--listen={LISTEN}"), "--log=json".to_owned()];
     if options.embed_model.is_some() {
         all.push("--model=/model".to_owned());
+    }
+    if options.model_lock.is_some() {
+        all.push(format!("--model-lock={LOCK}"));
     }
     all.extend_from_slice(&options.arguments);
     all
@@ -232,6 +247,11 @@ mod tests {
             ..Options::default()
         };
         assert!(arguments(&embedded).contains(&"--model=/model".to_owned()));
+        let locked = Options {
+            model_lock: Some("m.lock.json".into()),
+            ..Options::default()
+        };
+        assert!(arguments(&locked).contains(&"--model-lock=/model.lock.json".to_owned()));
         // Another program is told what its caller says alone.
         let other = Options {
             server: Some("x".into()),
