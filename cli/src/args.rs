@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub(crate) use embed::{EmbedArgs, Field, Format};
-pub(crate) use model::{ModelCommand, ModelInspectArgs, ModelSealArgs};
+pub(crate) use model::{ModelCommand, ModelInspectArgs, ModelLockArgs, ModelSealArgs};
 pub(crate) use policy::{PolicyCheckArgs, PolicyCommand, PolicyKmsArgs};
 pub(crate) use proxy::ProxyArgs;
 pub(crate) use release::{ReleaseCommand, ReleaseVerifyArgs};
@@ -51,7 +51,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: PolicyCommand,
     },
-    /// Seal a model for enclaves, or inspect a sealed one.
+    /// Lock a model, seal it for enclaves, or inspect a sealed one.
     Model {
         #[command(subcommand)]
         command: ModelCommand,

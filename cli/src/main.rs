@@ -83,6 +83,9 @@ fn main() -> ExitCode {
             command: PolicyCommand::Kms(args),
         } => kms::write(args),
         Command::Model {
+            command: ModelCommand::Lock(args),
+        } => model::lock(args),
+        Command::Model {
             command: ModelCommand::Seal(args),
         } => model::seal(args),
         Command::Model {

@@ -1,10 +1,13 @@
-//! `clearseal model seal` and `clearseal model inspect`.
+//! `clearseal model lock`, `clearseal model seal` and `clearseal model inspect`.
 
-use crate::args::{ModelInspectArgs, ModelSealArgs};
+use crate::args::{ModelInspectArgs, ModelLockArgs, ModelSealArgs};
 use crate::{render, shown};
 use anyhow::{Context, Result, anyhow, ensure};
 use base16ct::lower::encode_string as hex;
-use sealed_model::{DataKey, Digests, FIXED, FileEntry, FolderError, Header, ModelFolder, Opener};
+use sealed_model::{
+    DataKey, Digests, FIXED, FileEntry, Header, MAX_LOCK, ModelFolder, ModelLock, ModelName,
+    Opener, SelfTest,
+};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
@@ -18,7 +21,19 @@ const REFUSED: u8 = 1;
 
 /// Seals a folder: one pass hashes its files, a second one seals them, a few chunks at a time.
 pub(crate) fn seal(args: &ModelSealArgs) -> Result<ExitCode> {
-    let folder = ModelFolder::open(&args.folder).map_err(|error| describe(&error))?;
+    let pins = match &args.model_lock {
+        Some(path) => Some(
+            ModelLock::parse(&read_lock(path)?)
+                .map_err(|error| describe(&error))?
+                .files,
+        ),
+        None => None,
+    };
+    let folder = match &pins {
+        Some(pins) => ModelFolder::open_pinned(&args.folder, pins),
+        None => ModelFolder::open(&args.folder),
+    };
+    let folder = folder.map_err(|error| describe(&error))?;
     let key = match args.new_key {
         true => new_key(&args.key_file)?,
         false => read_key(&args.key_file)?,
@@ -26,13 +41,16 @@ pub(crate) fn seal(args: &ModelSealArgs) -> Result<ExitCode> {
     let mut salt = [0; 32];
     getrandom::fill(&mut salt).context("the system gives no random bytes")?;
     let mut progress = Progress::new(2 * folder.bytes());
-    let sealed = folder
-        .manifest(&mut |bytes| progress.add(bytes))
-        .and_then(|manifest| {
-            let add = &mut |bytes| progress.add(bytes);
-            let length = folder.seal(&manifest, &key, &salt, &args.out, add)?;
-            Ok((manifest, length))
-        });
+    let manifest = match pins {
+        // Sealing compares each file with it.
+        Some(pins) => Ok(pins),
+        None => folder.manifest(&mut |bytes| progress.add(bytes)),
+    };
+    let sealed = manifest.and_then(|manifest| {
+        let add = &mut |bytes| progress.add(bytes);
+        let length = folder.seal(&manifest, &key, &salt, &args.out, add)?;
+        Ok((manifest, length))
+    });
     progress.end();
     let (manifest, length) = sealed.map_err(|error| describe(&error))?;
     writeln!(
@@ -45,8 +63,42 @@ pub(crate) fn seal(args: &ModelSealArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints the lock of a folder.
+pub(crate) fn lock(args: &ModelLockArgs) -> Result<ExitCode> {
+    let name = ModelName::new(&args.name).map_err(|error| describe(&error))?;
+    let aliases = args.aliases.iter().map(|alias| ModelName::new(alias));
+    let aliases = aliases.collect::<Result<_, _>>();
+    let self_test = match &args.self_test {
+        Some(path) => SelfTest::parse(&read_lock(path)?).map_err(|error| describe(&error))?,
+        None => Vec::new(),
+    };
+    let files = ModelFolder::open_for_server(&args.folder).map_err(|error| describe(&error))?;
+    let mut progress = Progress::new(files.folder.bytes());
+    let lock = ModelLock::of_folder(&files.folder, name, &mut |bytes| progress.add(bytes));
+    progress.end();
+    let lock = ModelLock {
+        aliases: aliases.map_err(|error| describe(&error))?,
+        self_test,
+        ..lock.map_err(|error| describe(&error))?
+    };
+    for name in &files.left_out {
+        writeln!(std::io::stderr(), "left out: {}", shown::shown(name))?;
+    }
+    write!(std::io::stdout(), "{}", lock.to_json())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a file that is not longer than a lock.
+fn read_lock(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_LOCK as u64 + 1).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(bytes)
+}
+
 /// Formats the error with its code and remedy.
-fn describe(error: &FolderError) -> anyhow::Error {
+fn describe<E: error_codes::Coded + std::fmt::Display>(error: &E) -> anyhow::Error {
     anyhow!("{}", error_codes::ErrorLine(error))
 }
 

@@ -134,3 +134,83 @@ fn what_is_no_model_folder_is_refused() {
     // Nothing was made for nothing.
     assert!(!place.0.join("key").exists() && !place.0.join("m.sealed").exists());
 }
+
+#[test]
+fn a_lock_names_what_a_server_needs_and_lists_the_rest() {
+    let place = Place::new("lock");
+    for file in ["README.md", "pytorch_model.bin", "vocab.txt", ".hidden"] {
+        std::fs::write(place.0.join("dir").join(file), b"x").unwrap();
+    }
+    std::fs::create_dir_all(place.0.join("dir/a/b")).unwrap();
+    std::fs::write(place.0.join("dir/a/b/config.json"), b"x").unwrap();
+    let lock = ["lock", "dir", "--name", "org/small", "--alias", "other"];
+    let locked = place.run(&lock);
+    assert!(locked.status.success(), "{}", text(&locked.stderr));
+    let left_out: Vec<_> = text(&locked.stderr).lines().map(str::to_owned).collect();
+    assert_eq!(
+        left_out,
+        [
+            "left out: README.md",
+            "left out: a/b/config.json",
+            "left out: pytorch_model.bin",
+            "left out: vocab.txt"
+        ]
+    );
+    let json: serde_json::Value = serde_json::from_slice(&locked.stdout).unwrap();
+    assert_eq!(json["model"], "org/small");
+    assert_eq!(json["aliases"], serde_json::json!(["other"]));
+    let files = json["files"].as_array().unwrap().iter();
+    let files: Vec<_> = files.map(|file| file["file"].as_str().unwrap()).collect();
+    assert_eq!(
+        files,
+        [
+            "1_Pooling/config.json",
+            "config.json",
+            "model.safetensors",
+            "tokenizer.json"
+        ]
+    );
+
+    // The vectors of a self-test are taken over, and must be in its form.
+    let tests = r#"[{"text":"a","vector":"AACAPw=="}]"#;
+    std::fs::write(place.0.join("tests.json"), tests).unwrap();
+    let tested = place.run(&[&lock[..], &["--self-test", "tests.json"]].concat());
+    let json: serde_json::Value = serde_json::from_slice(&tested.stdout).unwrap();
+    assert_eq!(json["self_test"][0]["vector"], "AACAPw==");
+    std::fs::write(place.0.join("tests.json"), "{}").unwrap();
+    let refused = place.run(&[&lock[..], &["--self-test", "tests.json"]].concat());
+    assert!(text(&refused.stderr).contains("MODEL_LOCK_INVALID"));
+
+    // Sealing takes the files of the lock alone, and refuses a changed one.
+    std::fs::write(place.0.join("m.lock.json"), &locked.stdout).unwrap();
+    let sealed = place.seal(&["--new-key", "--model-lock", "m.lock.json"]);
+    assert!(sealed.status.success(), "{}", text(&sealed.stderr));
+    assert!(text(&sealed.stdout).contains("4 files"));
+    std::fs::write(place.0.join("dir/config.json"), b"[]").unwrap();
+    let changed = place.seal(&["--model-lock", "m.lock.json"]);
+    assert_eq!(changed.status.code(), Some(2));
+    assert!(text(&changed.stderr).contains("config.json"));
+}
+
+#[test]
+fn weights_that_can_run_code_are_not_locked() {
+    let place = Place::new("pickle");
+    std::fs::remove_file(place.0.join("dir/model.safetensors")).unwrap();
+    let lock = || place.run(&["lock", "dir", "--name", "small"]);
+    let output = lock();
+    assert!(text(&output.stderr).contains("MODEL_FOLDER_INCOMPLETE"));
+    for pickle in ["pytorch_model.bin", "model.pt", "weights.pkl"] {
+        let path = place.0.join("dir").join(pickle);
+        std::fs::write(&path, b"x").unwrap();
+        let output = lock();
+        assert!(output.status.code() == Some(2) && output.stdout.is_empty());
+        let message = text(&output.stderr);
+        assert!(
+            message.contains("MODEL_FOLDER_PICKLE") && message.contains(pickle),
+            "{message}"
+        );
+        std::fs::remove_file(path).unwrap();
+    }
+    let named = place.run(&["lock", "dir", "--name", "a b"]);
+    assert!(text(&named.stderr).contains("not a model's name"));
+}
