@@ -1,52 +1,101 @@
-//! Embeds the arguments with a sentence-transformers folder: `cargo run --release -p engine --example embed -- FOLDER TEXT…`.
+//! Embeds texts with a sentence-transformers folder: `cargo run --release -p engine --example embed -- FOLDER < request.json`.
 //!
-//! Prints one line per text: its number of tokens, and its cosine to the first text.
+//! A request is `{"texts": ["…"], "prompt_name": null}`; the answer holds the dimension, and for each text its tokens and its row.
+//! A folder that is not run is refused with every reason on standard error, and exit code 1.
 
-#![allow(clippy::print_stdout, reason = "a program for a terminal")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for a terminal"
+)]
 
+use std::collections::BTreeMap;
+use std::error::Error;
 use std::fs::{self, File};
+use std::io;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use engine::{EngineChoice, Pooling, Precision, Shape, Tokenizer, weights};
+use engine::{EngineChoice, ModelFiles, Precision, Recipe, weights};
+use serde_json::{Value, json};
 
-const MAX_TOKENS: usize = 256;
+fn main() -> ExitCode {
+    match run() {
+        Ok(answer) => {
+            println!("{answer}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn run() -> Result<Value, Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1);
     let folder = PathBuf::from(arguments.next().ok_or("name the model's folder")?);
-    let texts: Vec<String> = arguments
-        .map(|text| text.into_string().map_err(|_| "a text is not Unicode"))
-        .collect::<Result<_, _>>()?;
-
-    let shape = Shape::parse(
-        &fs::read(folder.join("config.json"))?,
-        MAX_TOKENS,
-        Pooling::Mean,
-    )?;
-    let file = File::open(folder.join("model.safetensors"))?;
-    let size = file.metadata()?.len();
-    let (weights, _sha256) = weights::read(file, size)?;
+    let engine = match arguments.next() {
+        None => EngineChoice::Auto,
+        Some(name) if name == "candle" => EngineChoice::Candle,
+        Some(name) if name == "fused" => EngineChoice::Fused,
+        Some(_) => return Err("the engine is `candle` or `fused`".into()),
+    };
+    let recipe = Recipe::read(&list_files(&folder, "")?)?;
+    let mut weights = BTreeMap::new();
+    for name in recipe.weight_files() {
+        let file = File::open(folder.join(name))?;
+        let size = file.metadata()?.len();
+        weights.insert(name.clone(), weights::read(file, size)?.0);
+    }
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let encoder = EngineChoice::Auto.build(shape, weights, Precision::F32, threads)?;
-    let tokenizer = Tokenizer::from_json(&fs::read(folder.join("tokenizer.json"))?, MAX_TOKENS)?;
+    let encoder = recipe.build(weights, engine, Precision::F32, threads)?;
+    let tokenizer = recipe.tokenizer(&fs::read(folder.join(recipe.tokenizer_file()))?)?;
 
-    let tokens: Vec<_> = texts
+    if tokenizer.vocabulary() > encoder.vocabulary() {
+        return Err("tokenizer.json has tokens beyond vocab_size".into());
+    }
+    let request: Value = serde_json::from_reader(io::stdin().lock())?;
+    let tokenizer = match request.get("prompt_name").and_then(Value::as_str) {
+        None => tokenizer,
+        Some(name) => {
+            let prompt = recipe.prompts().texts.get(name);
+            tokenizer.with_prompt(prompt.ok_or("the model has no such prompt")?)
+        }
+    };
+    let texts = request.get("texts").and_then(Value::as_array);
+    let tokens = texts
+        .ok_or("the request has no texts")?
         .iter()
-        .map(|text| tokenizer.encode(text))
-        .collect::<Result<_, _>>()?;
+        .map(|text| tokenizer.encode(text.as_str().unwrap_or_default()))
+        .collect::<Result<Vec<_>, _>>()?;
     let sequences: Vec<_> = tokens.iter().map(|tokens| tokens.ids.as_slice()).collect();
     let rows = encoder.encode(&sequences)?;
-    let mut rows = rows.chunks_exact(encoder.dimension());
-    let Some(first) = rows.clone().next() else {
-        return Err("name a text, or several".into());
-    };
-    println!("{}, {} dimensions", encoder.name(), encoder.dimension());
-    for (text, sequence) in texts.iter().zip(&sequences) {
-        let row = rows.next().unwrap_or_default();
-        // Rows have unit length, so the product is the cosine.
-        let cosine: f32 = first.iter().zip(row).map(|(a, b)| a * b).sum();
-        println!("{cosine:6.3}  {:3} tokens  {text}", sequence.len());
+    let rows: Vec<_> = rows.chunks_exact(encoder.dimension()).collect();
+    Ok(json!({
+        "engine": encoder.name(),
+        "dimension": encoder.dimension(),
+        "tokens": sequences,
+        "rows": rows,
+    }))
+}
+
+/// Reads the small files below `folder`, and lists the others.
+fn list_files(folder: &Path, below: &str) -> io::Result<ModelFiles> {
+    let mut files = ModelFiles::default();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            let inner = list_files(&entry.path(), &format!("{name}/"))?;
+            files.contents.extend(inner.contents);
+            files.others.extend(inner.others);
+        } else if name.ends_with(".json") {
+            files.contents.insert(name, fs::read(entry.path())?);
+        } else {
+            files.others.insert(name);
+        }
     }
-    Ok(())
+    Ok(files)
 }

@@ -1,5 +1,5 @@
-//! Candle's BERT, pooled over real tokens only and L2-normalised. Runs models for which the fused engine has no kernels, and is
-//! the reference that the fused engine is tested against.
+//! Candle's BERT, pooled over real tokens only. Runs models for which the fused engine has no kernels, and is the reference that
+//! the fused engine is tested against.
 
 use std::collections::HashMap;
 
@@ -7,39 +7,121 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::bert::{BertModel, Config, HiddenAct, PositionEmbeddingType};
 
+use super::fused::source::{Pair, Source};
 use super::shape::{Activation, Pooling, Shape};
-use super::{EncodeError, Encoder, LoadError, check_sequences};
+use super::{Architecture, EncodeError, Encoder, Head, LoadError, Precision, check_sequences};
 use crate::weights::Weights;
 
-/// Runs any BERT-family model in float32.
+/// Runs BERT and DistilBERT of any size in float32.
 pub struct CandleEncoder {
     model: BertModel,
     shape: Shape,
+    head: Head,
+}
+
+/// Returns why Candle's BERT does not run this shape; `None` if it does.
+fn unsupported(shape: &Shape) -> Option<&'static str> {
+    if !matches!(
+        shape.architecture,
+        Architecture::Bert | Architecture::DistilBert
+    ) {
+        return Some("its architecture is not BERT's");
+    }
+    if shape.padding().is_some() {
+        return Some("its positions depend on padding tokens");
+    }
+    if shape.activation == Activation::Silu {
+        return Some("its activation is silu");
+    }
+    None
+}
+
+/// The tensors under the names of Candle's BERT; a model without token types gets one of zeros.
+fn tensors(shape: &Shape, source: Source) -> candle_core::Result<HashMap<String, Tensor>> {
+    let hidden = shape.hidden;
+    let mut tensors = HashMap::new();
+    // The vector becomes the tensor's storage, without a copy.
+    let mut add = |name: String, values: Vec<f32>, dimensions: &[usize]| {
+        tensors.insert(name, Tensor::from_vec(values, dimensions, &Device::Cpu)?);
+        candle_core::Result::Ok(())
+    };
+    let mut add_pair = |name: &str, [weights, bias]: Pair, inputs: Option<usize>| {
+        let outputs = bias.len();
+        match inputs {
+            Some(inputs) => add(format!("{name}.weight"), weights, &[outputs, inputs])?,
+            None => add(format!("{name}.weight"), weights, &[outputs])?,
+        }
+        add(format!("{name}.bias"), bias, &[outputs])
+    };
+    for (number, layer) in source.layers.into_iter().enumerate() {
+        for (part, pair, inputs) in [
+            ("attention.self.query", Some(layer.query), Some(hidden)),
+            ("attention.self.key", Some(layer.key), Some(hidden)),
+            ("attention.self.value", Some(layer.value), Some(hidden)),
+            (
+                "attention.output.dense",
+                Some(layer.attention_output),
+                Some(hidden),
+            ),
+            ("attention.output.LayerNorm", layer.after_attention, None),
+            ("intermediate.dense", Some(layer.up), Some(hidden)),
+            ("output.dense", Some(layer.down), Some(shape.feed_forward)),
+            ("output.LayerNorm", layer.after_feed_forward, None),
+        ] {
+            if let Some(pair) = pair {
+                add_pair(&format!("encoder.layer.{number}.{part}"), pair, inputs)?;
+            }
+        }
+    }
+    if let Some(norm) = source.embedding_norm {
+        add_pair("embeddings.LayerNorm", norm, None)?;
+    }
+    let mut add_table = |table: &str, values: Vec<f32>| {
+        let rows = values.len() / hidden;
+        add(
+            format!("embeddings.{table}_embeddings.weight"),
+            values,
+            &[rows, hidden],
+        )
+    };
+    add_table("word", source.words)?;
+    let mut positions = source.positions.unwrap_or_default();
+    add_table(
+        "position",
+        positions.split_off(shape.first_position * hidden),
+    )?;
+    add_table(
+        "token_type",
+        source.token_type.unwrap_or_else(|| vec![0.0; hidden]),
+    )?;
+    Ok(tensors)
 }
 
 impl CandleEncoder {
-    /// Builds the model from `weights`, reusing their memory.
+    /// Builds the model from `weights`, reusing their memory. Embeddings have unit length.
     ///
     /// # Errors
     /// [`LoadError`] if a tensor is missing or has another shape.
     pub fn new(shape: Shape, weights: Weights) -> Result<Self, LoadError> {
+        Self::with_head(shape, Head::unit(shape.hidden, shape.pooling), weights)
+    }
+
+    /// Like [`new`](Self::new), with steps of a model after its encoder.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn with_head(shape: Shape, head: Head, weights: Weights) -> Result<Self, LoadError> {
         shape.check_sizes()?;
-        let weights = weights.into_tensors();
-        let prefix = shape.check_tensors(&weights)?;
-        let tensors = weights
-            .into_iter()
-            // Other tensors were not checked, and may have the same name without the prefix.
-            .filter_map(|(name, weight)| Some((name.strip_prefix(prefix)?.to_owned(), weight)))
-            // The vector becomes the tensor's storage, without a copy.
-            .map(|(name, weight)| {
-                let tensor = Tensor::from_vec(weight.values, weight.shape, &Device::Cpu)?;
-                Ok((name, tensor))
-            })
-            .collect::<candle_core::Result<HashMap<_, _>>>()?;
+        if let Some(reason) = unsupported(&shape) {
+            return Err(LoadError::CandleShape { reason });
+        }
+        let source = Source::take(weights, &shape, Precision::F32)?;
+        let tensors = tensors(&shape, source)?;
         let builder = VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu);
         Ok(Self {
             model: BertModel::load(builder, &config(&shape))?,
             shape,
+            head,
         })
     }
 
@@ -71,14 +153,16 @@ impl CandleEncoder {
             .forward(&ids, &ids.zeros_like()?, Some(&mask))?
             .flatten_all()?
             .to_vec1::<f32>()?;
-        let dimension = self.shape.hidden;
-        for (states, index) in hidden.chunks_exact(longest * dimension).zip(group) {
-            let row = &mut rows[index * dimension..][..dimension];
-            let pooled = match self.shape.pooling {
-                Pooling::Mean => sequences[*index].len(),
-                Pooling::First => 1,
-            };
-            pool(&states[..pooled * dimension], row);
+        let (features, dimension) = (self.shape.hidden, self.head.dimension());
+        let mut pooled = Vec::with_capacity(self.head.width());
+        for (states, index) in hidden.chunks_exact(longest * features).zip(group) {
+            let states = &states[..sequences[*index].len() * features];
+            pooled.clear();
+            for pooling in self.head.poolings() {
+                pool(states, features, *pooling, &mut pooled);
+            }
+            self.head
+                .apply(&pooled, &mut rows[index * dimension..][..dimension]);
         }
         Ok(())
     }
@@ -87,7 +171,7 @@ impl CandleEncoder {
 impl Encoder for CandleEncoder {
     fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
         check_sequences(&self.shape, sequences)?;
-        let mut rows = vec![0.0; sequences.len() * self.shape.hidden];
+        let mut rows = vec![0.0; sequences.len() * self.head.dimension()];
         for group in groups(sequences) {
             self.forward(&group, sequences, &mut rows)
                 .map_err(|error| EncodeError::Arithmetic(error.to_string()))?;
@@ -95,7 +179,7 @@ impl Encoder for CandleEncoder {
         match rows.iter().position(|value| !value.is_finite()) {
             None => Ok(rows),
             Some(at) => Err(EncodeError::NotFinite {
-                index: at / self.shape.hidden,
+                index: at / self.head.dimension(),
             }),
         }
     }
@@ -105,7 +189,7 @@ impl Encoder for CandleEncoder {
     }
 
     fn dimension(&self) -> usize {
-        self.shape.hidden
+        self.head.dimension()
     }
 
     fn max_tokens(&self) -> usize {
@@ -130,12 +214,13 @@ fn config(shape: &Shape) -> Config {
         num_attention_heads: shape.heads,
         intermediate_size: shape.feed_forward,
         hidden_act: match shape.activation {
-            Activation::Gelu => HiddenAct::Gelu,
             Activation::GeluTanh => HiddenAct::GeluApproximate,
             Activation::Relu => HiddenAct::Relu,
+            // `unsupported` refuses any other.
+            _ => HiddenAct::Gelu,
         },
         max_position_embeddings: shape.positions,
-        type_vocab_size: shape.token_types,
+        type_vocab_size: 1,
         layer_norm_eps: f64::from(shape.norm_epsilon),
         position_embedding_type: PositionEmbeddingType::Absolute,
         model_type: None,
@@ -164,14 +249,38 @@ fn groups(sequences: &[&[u32]]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Sums `states` and scales the sum to length one: the mean of all tokens, or one token's own state.
-fn pool(states: &[f32], row: &mut [f32]) {
-    for state in states.chunks_exact(row.len()) {
-        for (sum, value) in row.iter_mut().zip(state) {
-            *sum += value;
+/// Adds the pooled row of one sequence's states to `row`.
+fn pool(states: &[f32], features: usize, pooling: Pooling, row: &mut Vec<f32>) {
+    let count = (states.len() / features) as f32;
+    let chosen = match pooling {
+        Pooling::First => &states[..features],
+        Pooling::Last => &states[states.len() - features..],
+        _ => states,
+    };
+    let start = row.len();
+    let initial = if pooling == Pooling::Max {
+        f32::NEG_INFINITY
+    } else {
+        0.0
+    };
+    row.resize(start + features, initial);
+    let row = &mut row[start..];
+    for (place, state) in chosen.chunks_exact(features).enumerate() {
+        for (pooled, value) in row.iter_mut().zip(state) {
+            match pooling {
+                Pooling::Max => *pooled = pooled.max(*value),
+                Pooling::WeightedMean => *pooled += (place + 1) as f32 * value,
+                _ => *pooled += value,
+            }
         }
     }
-    crate::normalise(row);
+    let divisor = match pooling {
+        Pooling::Mean => count,
+        Pooling::MeanOfRoot => count.sqrt(),
+        Pooling::WeightedMean => count * (count + 1.0) / 2.0,
+        Pooling::First | Pooling::Last | Pooling::Max => 1.0,
+    };
+    row.iter_mut().for_each(|value| *value /= divisor);
 }
 
 #[cfg(test)]
@@ -180,17 +289,26 @@ mod tests {
 
     use super::*;
     use crate::weights::Weight;
+    use crate::{Attention, Biases, Rotary};
 
     const SHAPE: Shape = Shape {
+        architecture: Architecture::Bert,
         hidden: 8,
         heads: 2,
+        key_value_heads: 2,
+        head: 4,
         layers: 2,
         feed_forward: 16,
         vocabulary: 40,
         positions: 16,
+        first_position: 0,
         token_types: 2,
         norm_epsilon: 1e-12,
         activation: Activation::Gelu,
+        biases: Biases::ALL,
+        attention: Attention::FULL,
+        rotary: Rotary::UNUSED,
+        query_scale: 0.5,
         max_tokens: 12,
         pooling: Pooling::Mean,
     };

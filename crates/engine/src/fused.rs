@@ -1,10 +1,10 @@
-//! BERT's forward pass in f32 (or, on request, with smaller weights), with the processor's vector instructions.
+//! The forward pass of an encoder in f32 (or, on request, with smaller weights), with the processor's vector instructions.
 //!
 //! It is fast because nothing is computed twice and little data is moved:
 //!
 //! - weights are packed once at load into the order in which the kernels read them;
 //! - queries, keys and values are one product, with attention's factor 1/√head folded into its weights;
-//! - bias, GELU and residual are applied in registers at the end of a product;
+//! - bias, activation and residual are applied in registers at the end of a product;
 //! - sequences are stored one after the other without padding, and attention runs over each separately;
 //! - a thread processes the same rows in successive products, and helps the others once it has finished;
 //! - memory is allocated once, for the longest sequence.
@@ -17,6 +17,7 @@
 //! | `bands` | which rows a thread computes |
 //! | `panels`, `buffer` | the memory layout of activations |
 //! | `narrow` | activations in less than f32 |
+//! | `positions` | rotations of queries and keys, and biases for distances |
 //! | `kernels` | the arithmetic, once, in safe Rust |
 //! | `isa` | the operations of an instruction set: implement this to support a new one |
 //! | `source`, `weights`, `packed` | how tensors become packed panels |
@@ -34,13 +35,14 @@ mod kernels;
 mod narrow;
 mod packed;
 mod panels;
+mod positions;
 mod precision;
 #[cfg(target_os = "linux")]
 mod processors;
 #[cfg(not(target_os = "linux"))]
 #[path = "fused/processors_elsewhere.rs"]
 mod processors;
-mod source;
+pub(crate) mod source;
 mod team;
 mod weights;
 mod worker;

@@ -35,23 +35,33 @@
 //! # }
 //! ```
 
+pub(crate) mod architecture;
 #[cfg(feature = "candle")]
 pub mod candle;
 pub mod embedder;
 pub mod fused;
+mod head;
 mod load;
 pub mod pool;
+pub mod recipe;
 mod shape;
+mod static_encoder;
 pub mod tokenize;
 pub mod weights;
+
+pub use architecture::Architecture;
+use std::ops::RangeInclusive;
 
 #[cfg(feature = "candle")]
 pub use candle::CandleEncoder;
 pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item, Overlong};
 pub use fused::{FusedEncoder, Precision};
+pub use head::{Head, HeadActivation, HeadStep, Residual};
 pub use load::{EngineChoice, LoadError};
 pub use pool::{Health, Observer, Pool, PoolError, PoolLimits};
-pub use shape::{Activation, Pooling, Shape};
+pub use recipe::{ModelFiles, Problem, Prompts, Recipe, RecipeError};
+pub use shape::{Activation, Attention, Biases, Local, Pooling, Rotary, Shape};
+pub use static_encoder::StaticEncoder;
 pub use tokenize::{MAX_TEXT_BYTES, Tokenizer, TokenizerError, Tokens};
 pub use weights::{Weight, Weights, WeightsError};
 
@@ -181,13 +191,21 @@ pub fn normalise(row: &mut [f32]) {
 
 /// Checks the limits that apply to every encoder.
 pub(crate) fn check_sequences(shape: &Shape, sequences: &[&[u32]]) -> Result<(), EncodeError> {
-    let (max, vocabulary) = (shape.max_tokens, shape.vocabulary);
+    check_tokens(1..=shape.max_tokens, shape.vocabulary, sequences)
+}
+
+/// Refuses sequences of other lengths, and ids outside the vocabulary.
+pub(crate) fn check_tokens(
+    lengths: RangeInclusive<usize>,
+    vocabulary: usize,
+    sequences: &[&[u32]],
+) -> Result<(), EncodeError> {
     for (index, sequence) in sequences.iter().enumerate() {
-        if sequence.is_empty() || sequence.len() > max {
+        if !lengths.contains(&sequence.len()) {
             return Err(EncodeError::Length {
                 index,
                 length: sequence.len(),
-                max,
+                max: *lengths.end(),
             });
         }
         if sequence.iter().any(|id| *id as usize >= vocabulary) {

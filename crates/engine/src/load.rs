@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use super::{Encoder, FusedEncoder, Precision, Shape};
-use crate::weights::Weights;
+use super::{Encoder, FusedEncoder, Head, Precision, Shape};
+use crate::weights::{Weights, WeightsError};
 
 /// The engine that the operator selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum EngineChoice {
     Auto,
     /// The fused engine of this crate: packed weights, and kernels for this processor.
     Fused,
-    /// Candle's engine, which runs any BERT.
+    /// Candle's engine, which runs BERTs of any size.
     Candle,
 }
 
@@ -30,14 +30,31 @@ impl EngineChoice {
         precision: Precision,
         threads: NonZeroUsize,
     ) -> Result<Arc<dyn Encoder>, LoadError> {
+        let head = Head::unit(shape.hidden, shape.pooling);
+        self.build_with(shape, head, weights, precision, threads)
+    }
+
+    /// Like [`build`](Self::build), with steps of a model after its encoder.
+    ///
+    /// # Errors
+    /// Those of [`build`](Self::build).
+    pub fn build_with(
+        self,
+        shape: Shape,
+        head: Head,
+        weights: Weights,
+        precision: Precision,
+        threads: NonZeroUsize,
+    ) -> Result<Arc<dyn Encoder>, LoadError> {
         shape.check_sizes()?;
+        head.check()?;
         let reason = match self {
             Self::Fused => None,
             Self::Candle => Some("--engine candle was asked for"),
             Self::Auto => FusedEncoder::unsupported(&shape),
         };
         let Some(reason) = reason else {
-            let encoder = FusedEncoder::new(shape, weights, precision, threads)?;
+            let encoder = FusedEncoder::with_head(shape, head, weights, precision, threads)?;
             return Ok(Arc::new(encoder));
         };
         if precision != Precision::F32 {
@@ -50,22 +67,26 @@ impl EngineChoice {
                 "the fused engine has no kernels for this model; candle runs it"
             );
         }
-        candle(shape, weights, reason)
+        candle(shape, head, weights, reason)
     }
 }
 
 #[cfg(feature = "candle")]
 fn candle(
     shape: Shape,
+    head: Head,
     weights: Weights,
     _reason: &'static str,
 ) -> Result<Arc<dyn Encoder>, LoadError> {
-    Ok(Arc::new(super::CandleEncoder::new(shape, weights)?))
+    Ok(Arc::new(super::CandleEncoder::with_head(
+        shape, head, weights,
+    )?))
 }
 
 #[cfg(not(feature = "candle"))]
 fn candle(
     _shape: Shape,
+    _head: Head,
     _weights: Weights,
     reason: &'static str,
 ) -> Result<Arc<dyn Encoder>, LoadError> {
@@ -80,7 +101,7 @@ pub enum LoadError {
     #[error("config.json: {0}")]
     #[coded(
         "ENGINE_CONFIG_UNSUPPORTED",
-        remedy = "Use a BERT encoder in the form of sentence-transformers."
+        remedy = "Use a model whose settings docs/MODELS.md lists."
     )]
     Config(String),
     /// The fused engine has no kernels for this shape.
@@ -113,7 +134,7 @@ pub enum LoadError {
         reason: &'static str,
     },
     /// A tensor is missing from the file.
-    #[error("no tensor `{name}` of shape {expected:?}, with or without the prefix `bert.`")]
+    #[error("no tensor `{name}` of shape {expected:?}, with or without a prefix such as `bert.`")]
     #[coded(
         "ENGINE_TENSOR_MISSING",
         remedy = "Get weights and config.json of one model."
@@ -166,6 +187,20 @@ pub enum LoadError {
         /// Tokens that have an embedding.
         model: usize,
     },
+    /// Files of weights contradict each other.
+    #[error(transparent)]
+    #[coded(transparent)]
+    Weights(#[from] WeightsError),
+    /// Candle has no kernels for this architecture, or not in this form.
+    #[error("candle does not run this model: {reason}")]
+    #[coded(
+        "ENGINE_CANDLE_UNSUPPORTED",
+        remedy = "Run this model with --engine fused, or leave the choice to --engine auto."
+    )]
+    CandleShape {
+        /// The property that is not supported.
+        reason: &'static str,
+    },
     /// Candle refused a model that passed the checks.
     #[cfg(feature = "candle")]
     #[error("candle refused the model: {0}")]
@@ -182,7 +217,7 @@ pub enum LoadError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fused::tests::{TINY, random_model, weights};
+    use super::super::fused::tests::{TINY, random_model, weights, with_heads};
     use super::*;
 
     #[test]
@@ -227,7 +262,7 @@ mod tests {
     #[cfg(feature = "candle")]
     #[test]
     fn candle_runs_what_the_fused_engine_has_no_kernels_for() {
-        let shape = Shape { heads: 8, ..TINY };
+        let shape = with_heads(TINY, 8);
         let build = |precision| {
             let weights = weights(&random_model(&shape, 1), "");
             EngineChoice::Auto.build(shape, weights, precision, NonZeroUsize::MIN)

@@ -1,34 +1,50 @@
-//! A model's shape, from its `config.json`, and whether the weights match it.
+//! A model's shape: its architecture and sizes, and the tensors that these imply.
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use super::LoadError;
+use crate::architecture::{Architecture, Block, Names, NormKind, Positions, Rows};
 use crate::weights::Weight;
 
-/// A BERT encoder with absolute positions and layer normalisation after each residual.
+/// An encoder: an architecture and its sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// `hidden_size`: features of a token, and length of an embedding. A multiple of `heads`.
+    /// How its layers are built.
+    pub architecture: Architecture,
+    /// `hidden_size`: features of a token.
     pub hidden: usize,
     /// `num_attention_heads`
     pub heads: usize,
+    /// `num_key_value_heads`: divides `heads`; several heads of queries share one of keys and values.
+    pub key_value_heads: usize,
+    /// `head_dim`: features of a head.
+    pub head: usize,
     /// `num_hidden_layers`
     pub layers: usize,
     /// `intermediate_size`
     pub feed_forward: usize,
     /// `vocab_size`
     pub vocabulary: usize,
-    /// `max_position_embeddings`
+    /// `max_position_embeddings`: rows of the table of positions where there is one.
     pub positions: usize,
-    /// `type_vocab_size`; only type 0 is used.
+    /// Row of the table that belongs to the first token. The row before it, if there is one, belongs to padding tokens, whose id
+    /// is that row's number: they are not counted where a text holds them.
+    pub first_position: usize,
+    /// `type_vocab_size`; only type 0 is used. Zero where the architecture has none.
     pub token_types: usize,
     /// `layer_norm_eps`
     pub norm_epsilon: f32,
     /// `hidden_act`
     pub activation: Activation,
-    /// Longest sequence in tokens, special tokens included; at most `positions`.
+    /// Which tensors have a bias.
+    pub biases: Biases,
+    /// Tokens that a token attends to.
+    pub attention: Attention,
+    /// Frequencies of rotary positions; not used with a table.
+    pub rotary: Rotary,
+    /// Factor of the products of queries and keys: one over the root of `head` in most models.
+    pub query_scale: f32,
+    /// Longest sequence in tokens, special tokens included.
     pub max_tokens: usize,
     /// How rows are combined into one embedding.
     pub pooling: Pooling,
@@ -43,107 +59,140 @@ pub enum Activation {
     GeluTanh,
     /// max(0, x): `relu`.
     Relu,
+    /// x / (1 + e^−x): `silu`, `swish`.
+    Silu,
+}
+
+/// Which tensors have a bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Biases {
+    /// Those of attention.
+    pub attention: bool,
+    /// Those of the feed-forward network.
+    pub feed_forward: bool,
+    /// Layer norms.
+    pub norm: bool,
+}
+
+impl Biases {
+    /// Every tensor has one, as in BERT.
+    pub const ALL: Self = Self {
+        attention: true,
+        feed_forward: true,
+        norm: true,
+    };
+}
+
+/// Tokens that a token attends to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attention {
+    /// None after itself.
+    pub causal: bool,
+    /// In some layers, only near ones.
+    pub local: Option<Local>,
+}
+
+impl Attention {
+    /// Every token attends to all.
+    pub const FULL: Self = Self {
+        causal: false,
+        local: None,
+    };
+}
+
+/// Layers with local attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// Largest distance of two tokens that attend to each other.
+    pub reach: usize,
+    /// One layer of this many is not local: that whose number, from 0, leaves the remainder `full`.
+    pub every: usize,
+    /// See `every`.
+    pub full: usize,
+}
+
+/// Frequencies of rotary positions: `rope_theta`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rotary {
+    /// In layers with full attention.
+    pub theta: f32,
+    /// In layers with local attention.
+    pub local_theta: f32,
+}
+
+impl Rotary {
+    /// For architectures with a table of positions.
+    pub const UNUSED: Self = Self {
+        theta: 1.0,
+        local_theta: 1.0,
+    };
 }
 
 /// Rows of the last layer that form the embedding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// The mean of all tokens (sentence-transformers' `pooling_mode_mean_tokens`).
+    /// The mean of all tokens (sentence-transformers' `mean`).
     Mean,
-    /// The first token (`pooling_mode_cls_token`).
+    /// The first token (`cls`).
     First,
-}
-
-/// The members of `config.json` that affect the computation.
-#[derive(Deserialize)]
-struct Description {
-    hidden_size: usize,
-    num_attention_heads: usize,
-    num_hidden_layers: usize,
-    intermediate_size: usize,
-    vocab_size: usize,
-    max_position_embeddings: usize,
-    type_vocab_size: usize,
-    layer_norm_eps: f32,
-    hidden_act: String,
-    model_type: Option<String>,
-    position_embedding_type: Option<String>,
-    #[serde(default)]
-    is_decoder: bool,
+    /// The last token (`lasttoken`).
+    Last,
+    /// The largest value of each feature (`max`).
+    Max,
+    /// The sum of all tokens over the root of their number (`mean_sqrt_len_tokens`).
+    MeanOfRoot,
+    /// The mean of all tokens, each weighted by its position from 1 (`weightedmean`).
+    WeightedMean,
 }
 
 impl Shape {
-    /// Parses Hugging Face's BERT configuration.
-    ///
-    /// # Errors
-    /// [`LoadError::Config`] names the member, its value and the supported values.
-    pub fn parse(config: &[u8], max_tokens: usize, pooling: Pooling) -> Result<Self, LoadError> {
-        let config: Description =
-            serde_json::from_slice(config).map_err(|error| LoadError::Config(error.to_string()))?;
-        let activation = match config.hidden_act.as_str() {
-            "gelu" => Activation::Gelu,
-            "gelu_new" | "gelu_pytorch_tanh" => Activation::GeluTanh,
-            "relu" => Activation::Relu,
-            other => {
-                return Err(LoadError::Config(format!(
-                    "hidden_act `{}` is unknown, expected gelu, gelu_new, gelu_pytorch_tanh or relu",
-                    other.escape_default()
-                )));
-            }
-        };
-        for (member, observed, expected) in [
-            ("model_type", &config.model_type, "bert"),
-            (
-                "position_embedding_type",
-                &config.position_embedding_type,
-                "absolute",
-            ),
-        ] {
-            if observed.as_ref().is_some_and(|found| found != expected) {
-                return Err(LoadError::Config(format!("{member} must be `{expected}`")));
-            }
-        }
-        if config.is_decoder {
-            return Err(LoadError::Config(
-                "is_decoder must be false: an encoder sees the whole text".to_owned(),
-            ));
-        }
-        let shape = Self {
-            hidden: config.hidden_size,
-            heads: config.num_attention_heads,
-            layers: config.num_hidden_layers,
-            feed_forward: config.intermediate_size,
-            vocabulary: config.vocab_size,
-            positions: config.max_position_embeddings,
-            token_types: config.type_vocab_size,
-            norm_epsilon: config.layer_norm_eps,
-            activation,
-            max_tokens,
-            pooling,
-        };
-        shape.check_sizes()?;
-        Ok(shape)
+    pub(crate) fn block(&self) -> Block {
+        self.architecture.block()
     }
 
-    /// Features of one attention head.
-    pub(super) fn head(&self) -> usize {
-        self.hidden / self.heads
+    /// Features of all heads of queries.
+    pub(crate) fn queries(&self) -> usize {
+        self.heads * self.head
+    }
+
+    /// Features of all heads of keys, and of values.
+    pub(crate) fn keys(&self) -> usize {
+        self.key_value_heads * self.head
+    }
+
+    /// How far a layer's tokens attend; `None` where they attend to all.
+    pub(crate) fn reach(&self, layer: usize) -> Option<usize> {
+        let local = self.attention.local?;
+        (layer % local.every != local.full).then_some(local.reach)
+    }
+
+    /// The token that gets the row of positions before the first token's.
+    pub(crate) fn padding(&self) -> Option<u32> {
+        let row = self.first_position.checked_sub(1)?;
+        u32::try_from(row).ok()
     }
 
     /// Floating-point operations of the matrix products for a sequence of `tokens` tokens.
     #[must_use]
     pub fn flops(&self, tokens: usize) -> u64 {
-        let (hidden, wide) = (self.hidden as u64, self.feed_forward as u64);
         let tokens = tokens as u64;
-        let token = 4 * hidden * hidden + 2 * hidden * wide;
-        2 * self.layers as u64 * (token * tokens + 2 * hidden * tokens * tokens)
+        let (token, pair) = self.products();
+        2 * self.layers as u64 * (token as u64 * tokens + pair as u64 * tokens * tokens)
     }
 
     /// Cost of a sequence of `tokens` tokens, in units of a short sequence's token: products grow with the length, attention with
     /// its square.
     pub(super) fn cost(&self, tokens: usize) -> usize {
-        // A layer multiplies 4 h² + 2 h w times per token, and 2 h times per pair of tokens.
-        tokens + tokens * tokens / (2 * self.hidden + self.feed_forward)
+        let (token, pair) = self.products();
+        tokens + tokens * tokens * pair / token
+    }
+
+    /// Multiplications of a layer for a token, and for a pair of tokens.
+    fn products(&self) -> (usize, usize) {
+        let wide = 2 + usize::from(self.block().gated);
+        let attention = 2 * (self.queries() + self.keys());
+        let token = self.hidden * (attention + wide * self.feed_forward);
+        (token, 2 * self.queries())
     }
 
     /// Refuses sizes that contradict each other or could overflow in products.
@@ -151,12 +200,13 @@ impl Shape {
         let sizes = [
             ("hidden_size", self.hidden, MOST),
             ("num_attention_heads", self.heads, MOST),
+            ("num_key_value_heads", self.key_value_heads, MOST),
+            ("head_dim", self.head, MOST),
             ("num_hidden_layers", self.layers, MOST_LAYERS),
             ("intermediate_size", self.feed_forward, MOST),
             ("vocab_size", self.vocabulary, MOST),
             ("max_position_embeddings", self.positions, MOST_POSITIONS),
-            ("type_vocab_size", self.token_types, MOST),
-            ("max_seq_length", self.max_tokens, MOST_POSITIONS),
+            ("max_seq_length", self.max_tokens, MOST_TOKENS),
         ];
         for (member, size, most) in sizes {
             if !(1..=most).contains(&size) {
@@ -165,41 +215,61 @@ impl Shape {
                 )));
             }
         }
-        if !self.hidden.is_multiple_of(self.heads) {
+        if self.token_types > MOST {
             return Err(LoadError::Config(format!(
-                "hidden_size {} is not a multiple of num_attention_heads {}",
-                self.hidden, self.heads
+                "type_vocab_size is {}, expected at most {MOST}",
+                self.token_types
             )));
         }
-        if self.max_tokens > self.positions {
+        if !self.heads.is_multiple_of(self.key_value_heads) {
             return Err(LoadError::Config(format!(
-                "max_seq_length {} is above max_position_embeddings {}",
-                self.max_tokens, self.positions
+                "num_attention_heads {} is not a multiple of num_key_value_heads {}",
+                self.heads, self.key_value_heads
             )));
         }
-        if !(self.norm_epsilon.is_finite() && self.norm_epsilon > 0.0) {
-            return Err(LoadError::Config(
-                "layer_norm_eps is not a positive number".to_owned(),
-            ));
+        if self.head.saturating_mul(self.heads) > MOST {
+            return Err(LoadError::Config(format!(
+                "num_attention_heads {} of head_dim {} are above {MOST}",
+                self.heads, self.head
+            )));
+        }
+        let has_table = self.block().positions != Positions::Rotary;
+        if has_table && self.max_tokens + self.first_position > self.positions {
+            return Err(LoadError::Config(format!(
+                "max_seq_length {} is above the {} of max_position_embeddings",
+                self.max_tokens,
+                self.positions.saturating_sub(self.first_position)
+            )));
+        }
+        for (member, value) in [
+            ("layer_norm_eps", self.norm_epsilon),
+            ("rope_theta", self.rotary.theta),
+            ("the local rope_theta", self.rotary.local_theta),
+            ("the scale of queries", self.query_scale),
+        ] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(LoadError::Config(format!(
+                    "{member} is not a positive number"
+                )));
+            }
+        }
+        if self.attention.local.is_some_and(|local| local.every == 0) {
+            return Err(LoadError::Config("no layer has full attention".to_owned()));
         }
         Ok(())
     }
 
-    /// Compares the tensors with those implied by this shape; returns the prefix of their names, `bert.` or empty.
+    /// Compares the tensors with those implied by this shape.
     ///
     /// # Errors
     /// [`LoadError`] names the tensor, what was expected and what was found.
     pub(super) fn check_tensors(
         &self,
         tensors: &BTreeMap<String, Weight>,
-    ) -> Result<&'static str, LoadError> {
-        let prefix = if tensors.contains_key("bert.embeddings.word_embeddings.weight") {
-            "bert."
-        } else {
-            ""
-        };
-        for (name, expected) in self.tensors() {
-            let Some(weight) = tensors.get(&format!("{prefix}{name}")) else {
+    ) -> Result<Naming, LoadError> {
+        let naming = self.naming(tensors);
+        for (name, expected) in self.tensors_of(naming.names) {
+            let Some(weight) = tensors.get(&naming.tensor(&name)) else {
                 return Err(LoadError::Missing { name, expected });
             };
             if weight.shape != expected {
@@ -210,44 +280,141 @@ impl Shape {
                 });
             }
         }
-        Ok(prefix)
+        Ok(naming)
     }
 
-    /// Name without prefix, and dimensions, of every tensor that an encoder of this shape needs.
+    /// The names that these tensors have: the first table and prefix whose words are there.
+    fn naming(&self, tensors: &BTreeMap<String, Weight>) -> Naming {
+        let tables = self.architecture.names().iter();
+        let mut all = tables.flat_map(|names| {
+            let prefixes = names.prefixes.iter().rev();
+            prefixes.map(move |prefix| Naming { names, prefix })
+        });
+        // Tables of one architecture may share the name of the words, so the first layer decides too.
+        let found = all.find(|naming| {
+            let query = format!(
+                "{}.0.{}.weight",
+                naming.names.layer, naming.names.query.name
+            );
+            let words = format!("{}.weight", naming.names.words);
+            tensors.contains_key(&naming.tensor(&words))
+                && tensors.contains_key(&naming.tensor(&query))
+        });
+        found.unwrap_or(Naming {
+            names: self.architecture.names()[0],
+            prefix: "",
+        })
+    }
+
+    /// Name without prefix, and dimensions, of every tensor that an encoder of this shape needs, in the newest names.
     #[must_use]
     pub fn tensors(&self) -> Vec<(String, Vec<usize>)> {
-        let (hidden, wide) = (self.hidden, self.feed_forward);
-        let mut tensors = Vec::new();
-        for (table, rows) in [
-            ("word", self.vocabulary),
-            ("position", self.positions),
-            ("token_type", self.token_types),
-        ] {
-            let name = format!("embeddings.{table}_embeddings.weight");
-            tensors.push((name, vec![rows, hidden]));
+        self.tensors_of(self.architecture.names()[0])
+    }
+
+    fn tensors_of(&self, names: &Names) -> Vec<(String, Vec<usize>)> {
+        let block = self.block();
+        let norm_bias = block.norm == NormKind::Layer && self.biases.norm;
+        let mut list = TensorList::default();
+        let hidden = self.hidden;
+        list.add(names.words, &[self.vocabulary, hidden], false);
+        if let Some(positions) = names.positions {
+            list.add(positions, &[self.positions, hidden], false);
         }
-        let mut add = |name: &str, dimensions: &[usize]| {
-            tensors.push((format!("{name}.weight"), dimensions.to_vec()));
-            tensors.push((format!("{name}.bias"), dimensions[..1].to_vec()));
-        };
-        add("embeddings.LayerNorm", &[hidden]);
+        if let Some(token_types) = names.token_types
+            && self.token_types > 0
+        {
+            list.add(token_types, &[self.token_types, hidden], false);
+        }
+        for norm in [names.embedding_norm, names.final_norm]
+            .into_iter()
+            .flatten()
+        {
+            list.add(norm, &[hidden], norm_bias);
+        }
+        if let Some(distances) = names.distances {
+            list.add(distances, &[DISTANCE_BUCKETS, self.heads], false);
+        }
         for layer in 0..self.layers {
-            for (part, dimensions) in [
-                ("attention.self.query", &[hidden, hidden][..]),
-                ("attention.self.key", &[hidden, hidden]),
-                ("attention.self.value", &[hidden, hidden]),
-                ("attention.output.dense", &[hidden, hidden]),
-                ("attention.output.LayerNorm", &[hidden]),
-                ("intermediate.dense", &[wide, hidden]),
-                ("output.dense", &[hidden, wide]),
-                ("output.LayerNorm", &[hidden]),
+            let name = |name: &str| format!("{}.{layer}.{name}", names.layer);
+            let (attention, feed_forward) = (self.biases.attention, self.biases.feed_forward);
+            for (rows, outputs, bias) in [
+                (Some(names.query), self.queries(), attention),
+                (Some(names.key), self.keys(), attention),
+                (Some(names.value), self.keys(), attention),
+                (names.gate, self.feed_forward, feed_forward),
+                (Some(names.up), self.feed_forward, feed_forward),
             ] {
-                add(&format!("encoder.layer.{layer}.{part}"), dimensions);
+                if let Some(rows) = rows.filter(|rows| rows.part == 0) {
+                    list.add(&name(rows.name), &[rows.of * outputs, hidden], bias);
+                }
+            }
+            for (of, inputs, bias) in [
+                (names.attention_output, self.queries(), attention),
+                (names.down, self.feed_forward, feed_forward),
+            ] {
+                list.add(&name(of), &[hidden, inputs], bias);
+            }
+            for norm in [names.query_norm, names.key_norm].into_iter().flatten() {
+                list.add(&name(norm), &[self.head], false);
+            }
+            let before = names.before_attention;
+            for norm in [
+                before.filter(|_| layer > 0 || !block.first_norm_missing),
+                names.after_attention,
+                names.before_feed_forward,
+                names.after_feed_forward,
+            ]
+            .into_iter()
+            .flatten()
+            {
+                list.add(&name(norm), &[hidden], norm_bias);
             }
         }
-        tensors
+        list.0
     }
 }
+
+/// Names and dimensions of tensors.
+#[derive(Default)]
+struct TensorList(Vec<(String, Vec<usize>)>);
+
+impl TensorList {
+    fn add(&mut self, name: &str, dimensions: &[usize], bias: bool) {
+        self.0.push((format!("{name}.weight"), dimensions.to_vec()));
+        if bias {
+            self.0
+                .push((format!("{name}.bias"), dimensions[..1].to_vec()));
+        }
+    }
+}
+
+/// The names of a model's tensors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Naming {
+    pub(crate) names: &'static Names,
+    pub(crate) prefix: &'static str,
+}
+
+impl Naming {
+    /// The full name of a tensor.
+    pub(crate) fn tensor(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// The name of a layer's rows.
+    pub(crate) fn rows(&self, layer: usize, rows: Rows) -> String {
+        self.layer(layer, rows.name)
+    }
+
+    /// The name of a layer's tensor, without suffix.
+    pub(crate) fn layer(&self, layer: usize, name: &str) -> String {
+        format!("{}.{layer}.{name}", self.names.layer)
+    }
+}
+
+/// Rows of MPNet's table of distances, one column for each head.
+pub(crate) const DISTANCE_BUCKETS: usize = 32;
 
 /// Keeps products of two sizes far below overflow.
 const MOST: usize = 1 << 20;
@@ -255,8 +422,11 @@ const MOST: usize = 1 << 20;
 /// Far more than any model has: the list of tensors is created before the first is looked up.
 const MOST_LAYERS: usize = 1 << 10;
 
-/// Far more than any model has: memory for a text of that length is allocated in advance.
-const MOST_POSITIONS: usize = 1 << 16;
+/// Far more than any table of positions has.
+const MOST_POSITIONS: usize = 1 << 20;
+
+/// Memory for a text of that length is allocated in advance.
+const MOST_TOKENS: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -271,7 +441,7 @@ mod tests {
     #[test]
     fn a_configuration_is_read() {
         let shape = parse(CONFIG).unwrap();
-        assert_eq!((shape.head(), shape.norm_epsilon), (4, 1e-12));
+        assert_eq!((shape.head, shape.norm_epsilon), (4, 1e-12));
         for (name, activation) in [
             ("gelu_new", Activation::GeluTanh),
             ("gelu_pytorch_tanh", Activation::GeluTanh),
@@ -286,6 +456,9 @@ mod tests {
     fn long_sequences_cost_more_than_their_length() {
         let shape = Shape {
             hidden: 384,
+            heads: 12,
+            key_value_heads: 12,
+            head: 32,
             feed_forward: 1536,
             ..parse(CONFIG).unwrap()
         };
@@ -297,14 +470,14 @@ mod tests {
     #[test]
     fn an_unsupported_value_is_named() {
         for (from, to, named) in [
-            ("\"gelu\"", "\"swish\"", "hidden_act `swish`"),
+            ("\"gelu\"", "\"mish\"", "hidden_act is `mish`"),
             ("_heads\":2", "_heads\":3", "num_attention_heads 3"),
-            ("_heads\":2", "_heads\":0", "num_attention_heads is 0"),
+            ("_heads\":2", "_heads\":0", "num_attention_heads 0"),
             ("_embeddings\":16", "_embeddings\":8", "max_seq_length 12"),
             (
                 "_embeddings\":16",
-                "_embeddings\":65537",
-                "max_position_embeddings is 65537",
+                "_embeddings\":1048577",
+                "max_position_embeddings is 1048577",
             ),
             (
                 "_layers\":2",
@@ -313,7 +486,7 @@ mod tests {
             ),
             ("size\":40", "size\":1099511627776", "vocab_size is"),
             ("1e-12", "0", "layer_norm_eps"),
-            ("\"bert\"", "\"roberta\"", "model_type"),
+            ("\"bert\"", "\"albert\"", "model_type is `albert`"),
             (
                 "\"model_type\"",
                 "\"position_embedding_type\":\"relative_key\",\"model_type\"",

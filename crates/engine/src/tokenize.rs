@@ -13,9 +13,10 @@ mod error;
 mod pipeline;
 
 use cut::{WINDOW, cut};
-use description::{largest_id, padding_token, read, special_tokens};
+use description::{largest_id, lower_case_first, padding_token, read, special_tokens};
 pub use error::{MAX_TEXT_BYTES, TokenizerError};
 use pipeline::Pipeline;
+use zeroize::Zeroizing;
 
 /// Tokens of one text, special tokens included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,21 @@ pub struct Tokenizer {
     /// Bytes of a text that are tokenized at once, so that a text costs no more than the tokens that are kept of it.
     /// `usize::MAX` where a cut might change a token.
     window: usize,
+    /// Placed before every text.
+    prompt: String,
+    /// A text that is too long loses its beginning; the window is unbounded then.
+    keep_end: bool,
+}
+
+/// What the folder of a model asks of its tokenizer beyond `tokenizer.json`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenizerOptions {
+    /// Lower-cases texts before anything else.
+    pub(crate) lower_case: bool,
+    /// Adds the special tokens around a text.
+    pub(crate) special_tokens: bool,
+    /// Truncates the beginning of a text instead of its end.
+    pub(crate) keep_end: bool,
 }
 
 impl Tokenizer {
@@ -45,10 +61,28 @@ impl Tokenizer {
     /// # Errors
     /// [`TokenizerError::Malformed`] where the file does not describe a tokenizer, or one that leaves no room for text.
     pub fn from_json(json: &[u8], max_tokens: usize) -> Result<Self, TokenizerError> {
-        Self::with_window(json, max_tokens, WINDOW)
+        let options = TokenizerOptions {
+            lower_case: false,
+            special_tokens: true,
+            keep_end: false,
+        };
+        Self::with_options(json, max_tokens, options)
     }
 
-    fn with_window(json: &[u8], max_tokens: usize, window: usize) -> Result<Self, TokenizerError> {
+    pub(crate) fn with_options(
+        json: &[u8],
+        max_tokens: usize,
+        options: TokenizerOptions,
+    ) -> Result<Self, TokenizerError> {
+        Self::with_window(json, max_tokens, options, WINDOW)
+    }
+
+    fn with_window(
+        json: &[u8],
+        max_tokens: usize,
+        options: TokenizerOptions,
+        window: usize,
+    ) -> Result<Self, TokenizerError> {
         let malformed =
             |error: &dyn std::fmt::Display| TokenizerError::Malformed(error.to_string());
         let mut inner = read(json).map_err(|error| malformed(&error))?;
@@ -58,7 +92,13 @@ impl Tokenizer {
         inner
             .with_truncation(None)
             .map_err(|error| malformed(&error))?;
-        let (prefix, suffix) = special_tokens(&inner)?;
+        let (prefix, suffix) = match options.special_tokens {
+            true => special_tokens(&inner)?,
+            false => Default::default(),
+        };
+        if options.lower_case {
+            lower_case_first(&mut inner).map_err(|error| malformed(&error))?;
+        }
         if max_tokens <= prefix.len() + suffix.len() {
             return Err(TokenizerError::Malformed(format!(
                 "{max_tokens} tokens leave no room next to the special tokens"
@@ -77,13 +117,24 @@ impl Tokenizer {
             padding,
             vocabulary: largest.map_or(0, |id| id.saturating_add(1)),
             max_tokens,
-            window: if pipeline.allows_cuts() {
+            prompt: String::new(),
+            keep_end: options.keep_end,
+            window: if pipeline.allows_cuts() && !options.lower_case && !options.keep_end {
                 window
             } else {
                 usize::MAX
             },
             inner,
         })
+    }
+
+    /// Places `prompt` before every text. Token ids from a caller are taken as they are.
+    #[must_use]
+    pub fn with_prompt(self, prompt: &str) -> Self {
+        Self {
+            prompt: prompt.to_owned(),
+            ..self
+        }
     }
 
     /// One more than the largest token id, special tokens included. Equals the number of tokens where ids have no gaps.
@@ -102,7 +153,12 @@ impl Tokenizer {
         let most = self.text_tokens();
         let mut ids = Vec::with_capacity(self.max_tokens.min(text.len() / 2 + 4));
         ids.extend_from_slice(&self.prefix);
-        let truncated = self.add_pieces(text, &mut ids, most)?;
+        let truncated = if self.prompt.is_empty() {
+            self.add_pieces(text, &mut ids, most)?
+        } else {
+            let text = Zeroizing::new([&self.prompt, text].concat());
+            self.add_pieces(&text, &mut ids, most)?
+        };
         ids.extend_from_slice(&self.suffix);
         Ok(Tokens { ids, truncated })
     }
@@ -127,7 +183,7 @@ impl Tokenizer {
             let pieces = encoding.get_ids();
             let left = most - ids.len();
             truncated = pieces.len() > left;
-            ids.extend_from_slice(&pieces[..pieces.len().min(left)]);
+            ids.extend_from_slice(self.keep(pieces, left));
         }
         Ok(truncated)
     }
@@ -147,7 +203,7 @@ impl Tokenizer {
             });
         }
         let pieces = self.without_special_tokens(self.without_padding(pieces)?)?;
-        let kept = &pieces[..pieces.len().min(self.text_tokens())];
+        let kept = self.keep(pieces, self.text_tokens());
         Ok(Tokens {
             ids: [&self.prefix, kept, &self.suffix].concat(),
             truncated: kept.len() < pieces.len(),
@@ -177,6 +233,15 @@ impl Tokenizer {
         match begins || ends {
             true => Err(TokenizerError::HalfWrapped),
             false => Ok(pieces),
+        }
+    }
+
+    /// The first `most` pieces, or the last ones where a text loses its beginning.
+    fn keep<'a>(&self, pieces: &'a [u32], most: usize) -> &'a [u32] {
+        let kept = pieces.len().min(most);
+        match self.keep_end {
+            false => &pieces[..kept],
+            true => &pieces[pieces.len() - kept..],
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
+use half::{bf16, f16};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
 
@@ -46,6 +47,20 @@ impl Weights {
         Ok(Self { tensors })
     }
 
+    /// Joins the parameters of several files.
+    ///
+    /// # Errors
+    /// [`WeightsError::Twice`] if two files hold one of the same name.
+    pub fn join(files: impl IntoIterator<Item = Self>) -> Result<Self, WeightsError> {
+        let mut tensors = BTreeMap::new();
+        for file in files {
+            for (name, weight) in file.tensors {
+                add(&mut tensors, &name, weight)?;
+            }
+        }
+        Ok(Self { tensors })
+    }
+
     /// Returns the parameters, sorted by name.
     pub fn into_tensors(self) -> BTreeMap<String, Weight> {
         self.tensors
@@ -64,9 +79,9 @@ pub enum WeightsError {
     #[error("the weights are malformed: {0}")]
     #[coded("WEIGHTS_MALFORMED", remedy = "Get the model again.")]
     Malformed(String),
-    /// A parameter is not stored as 32-bit floats.
-    #[error("tensor `{tensor}` holds {observed}, expected F32")]
-    #[coded("WEIGHTS_DTYPE", remedy = "Convert the model to float32.")]
+    /// A parameter is not stored as floats.
+    #[error("tensor `{tensor}` holds {observed}, expected F32, F16 or BF16")]
+    #[coded("WEIGHTS_DTYPE", remedy = "Save the model with one of these types.")]
     Dtype {
         /// Its name.
         tensor: String,
@@ -119,8 +134,8 @@ pub fn read(source: impl Read, size: u64) -> Result<(Weights, [u8; 32]), Weights
 /// renamed to the current `LayerNorm.weight` and `LayerNorm.bias`.
 ///
 /// # Errors
-/// [`WeightsError`] if the source ends early, is not a safetensors file, or holds parameters that are not finite f32 or that have
-/// two names.
+/// [`WeightsError`] if the source ends early, is not a safetensors file, or holds parameters that are not finite floats or that
+/// have two names.
 pub fn parse(source: impl Read, size: u64) -> Result<Weights, WeightsError> {
     let mut source = source.take(size);
     let mut length = [0; 8];
@@ -204,11 +219,23 @@ fn read_tensor(
     info: &TensorInfo,
 ) -> Result<Option<Weight>, WeightsError> {
     let bytes = info.data_offsets.1 - info.data_offsets.0;
-    match info.dtype {
-        Dtype::F32 => {}
+    let mut blocks = Blocks {
+        source,
+        buffer,
+        bytes,
+    };
+    let values = match info.dtype {
+        Dtype::F32 => blocks.read(f32::from_le_bytes)?,
+        Dtype::F16 => blocks.read(|word| f16::from_le_bytes(word).to_f32())?,
+        Dtype::BF16 => blocks.read(|word| bf16::from_le_bytes(word).to_f32())?,
+        // Factors of tokens in model2vec's files.
+        Dtype::F64 => blocks.read(|word| f64::from_le_bytes(word) as f32)?,
+        // Rows of tokens in model2vec's files; a table has fewer rows than f32 has whole numbers.
+        Dtype::I64 if name == "mapping" => blocks.read(|word| i64::from_le_bytes(word) as f32)?,
+        Dtype::I32 if name == "mapping" => blocks.read(|word| i32::from_le_bytes(word) as f32)?,
         // `position_ids` is 0, 1, 2, …: older exports store the buffer, but no engine needs it.
         Dtype::I64 if name.ends_with("position_ids") => {
-            std::io::copy(&mut source.take(bytes as u64), &mut std::io::sink())?;
+            std::io::copy(&mut blocks.source.take(bytes as u64), &mut std::io::sink())?;
             return Ok(None);
         }
         other => {
@@ -217,26 +244,34 @@ fn read_tensor(
                 observed: format!("{other:?}"),
             });
         }
-    }
-    let mut values = Vec::with_capacity(bytes / 4);
-    let mut left = bytes;
-    while left > 0 {
-        let block = &mut buffer[..left.min(BLOCK)];
-        source.read_exact(block)?;
-        values.extend(
-            block
-                .as_chunks()
-                .0
-                .iter()
-                .map(|word| f32::from_le_bytes(*word)),
-        );
-        left -= block.len();
-    }
+    };
     check_finite(name, &values)?;
     Ok(Some(Weight {
         shape: info.shape.clone(),
         values,
     }))
+}
+
+/// The bytes of one tensor.
+struct Blocks<'a, R> {
+    source: &'a mut R,
+    buffer: &'a mut [u8],
+    bytes: usize,
+}
+
+impl<R: Read> Blocks<'_, R> {
+    /// Reads all of them as numbers of N bytes.
+    fn read<const N: usize>(&mut self, widen: fn([u8; N]) -> f32) -> std::io::Result<Vec<f32>> {
+        let mut values = Vec::with_capacity(self.bytes / N);
+        let mut left = self.bytes;
+        while left > 0 {
+            let block = &mut self.buffer[..left.min(BLOCK)];
+            self.source.read_exact(block)?;
+            values.extend(block.as_chunks().0.iter().map(|word| widen(*word)));
+            left -= block.len();
+        }
+        Ok(values)
+    }
 }
 
 fn check_finite(name: &str, values: &[f32]) -> Result<(), WeightsError> {
@@ -411,10 +446,27 @@ mod tests {
 
     #[test]
     fn other_types_are_refused() {
-        let header = r#"{"w":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}"#;
+        let header = r#"{"w":{"dtype":"I32","shape":[1],"data_offsets":[0,4]}}"#;
         let Err(error) = read_all(&file(header, &[0; 4])) else {
             panic!("accepted")
         };
-        assert!(error.to_string().contains("F16"), "{error}");
+        assert!(error.to_string().contains("I32"), "{error}");
+    }
+
+    #[test]
+    fn halves_are_widened() {
+        let value = 1.5_f32;
+        for (dtype, bits) in [
+            ("F16", f16::from_f32(value).to_le_bytes()),
+            ("BF16", bf16::from_f32(value).to_le_bytes()),
+        ] {
+            let header =
+                format!(r#"{{"w":{{"dtype":"{dtype}","shape":[3],"data_offsets":[0,6]}}}}"#);
+            let tensors = read_all(&file(&header, &bits.repeat(3)))
+                .unwrap()
+                .0
+                .into_tensors();
+            assert_eq!(tensors["w"].values, [value; 3], "{dtype}");
+        }
     }
 }

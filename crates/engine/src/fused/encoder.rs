@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::super::{EncodeError, Encoder, LoadError, Shape};
+use super::super::{EncodeError, Encoder, Head, LoadError, Shape};
 use super::isa::Isa;
 use super::precision::Precision;
 use super::weights::{Weights, unsupported};
@@ -43,6 +43,21 @@ impl FusedEncoder {
             Arc::new(Weights::load(weights, shape, precision)?),
             threads,
         )?)
+    }
+
+    /// Like [`new`](Self::new), with steps of a model after its encoder.
+    ///
+    /// # Errors
+    /// Those of [`new`](Self::new).
+    pub fn with_head(
+        shape: Shape,
+        head: Head,
+        weights: weights::Weights,
+        precision: Precision,
+        threads: NonZeroUsize,
+    ) -> Result<Self, LoadError> {
+        let weights = Weights::load(weights, shape, precision)?.with_head(head);
+        Ok(Self::with_weights(Arc::new(weights), threads)?)
     }
 
     /// Starts a team of `threads` over loaded weights, and creates the workers for as many concurrent calls.
@@ -104,7 +119,7 @@ impl Encoder for FusedEncoder {
         Ok(rows)
     }
 
-    /// Allocates nothing, unless there are more concurrent calls than threads.
+    /// Allocates nothing, unless there are more concurrent calls than threads or the model has steps after its pooling.
     fn encode_into(&self, sequences: &[&[u32]], rows: &mut [f32]) -> Result<(), EncodeError> {
         let call = Call::begin(&self.calls);
         let alone = || self.calls.load(Ordering::Relaxed) == 1;
@@ -126,7 +141,7 @@ impl Encoder for FusedEncoder {
     }
 
     fn dimension(&self) -> usize {
-        self.weights.shape().hidden
+        self.weights.head().dimension()
     }
 
     fn max_tokens(&self) -> usize {

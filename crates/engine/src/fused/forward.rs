@@ -7,14 +7,18 @@ use super::bands::{BandQueues, Banded, Bands, MAX_BANDS, ThreadIndex};
 use super::buffer::Buffer;
 use super::isa::{Bf16, Isa};
 use super::kernels::{
-    AttentionHead, AttentionScratch, Embed, Finish, Norm, Normalise, Pool, Product, Quantise,
-    Round, Widened,
+    Activate, AddNormalised, AttentionHead, AttentionScratch, Embed, Finish, Mask, Norm, Normalise,
+    NormaliseInto, Pool, Product, Quantise, Rotate, Round, Widened,
 };
 use super::narrow::{Narrow, NarrowMemory};
 use super::packed::Packed;
-use super::panels::{PANEL, Queue, RowBlocks, stride};
+use super::panels::{MAX_WIDE_PANELS, PANEL, Panels, Queue, RowBlocks, stride};
+use super::positions::Rotations;
+use super::source::Pair;
 use super::team::Team;
-use super::weights::{Layer, Matrix, Weights};
+use super::weights::{Layer, Matrix, Weights, has_branches};
+use crate::architecture::NormPlace;
+use crate::{Activation, Shape};
 
 /// Most tokens of a group: enough for a matrix product to run at full speed, and few enough for activations to stay in the
 /// second-level cache. With groups of twice the size, each token takes a quarter more time.
@@ -38,7 +42,7 @@ impl ThreadMemory {
         let shape = weights.shape();
         Self {
             thread,
-            attention: AttentionScratch::new(shape.max_tokens, shape.head()),
+            attention: AttentionScratch::new(shape.max_tokens, shape.head),
             widened: Widened::new(weights.precision(), weights.isa()),
         }
     }
@@ -49,6 +53,10 @@ pub(super) struct Memory {
     rows: usize,
     /// The residual stream: one row of `hidden` floats per token.
     states: Buffer,
+    /// The stream, normalised for a branch; empty where the stream itself is.
+    normed: Buffer,
+    /// The result of a branch that is normalised before it is added; empty where it is added at once.
+    branch: Buffer,
     /// Queries, keys, values and context during attention; the wide layer during the feed-forward network. Neither needs the
     /// other's values.
     wide: Buffer,
@@ -57,27 +65,63 @@ pub(super) struct Memory {
     tokens: Vec<(u32, u32)>,
     /// First row and length of each sequence.
     sequences: Vec<(usize, usize)>,
+    /// A pooled row, where further steps follow.
+    pooled: Vec<f32>,
+}
+
+/// Widths of the buffers, in floats for each token.
+struct Widths {
+    normed: usize,
+    branch: usize,
+    wide: usize,
+    /// The widest input of a product.
+    input: usize,
+}
+
+impl Widths {
+    fn new(shape: &Shape) -> Self {
+        let block = shape.block();
+        let attention = 2 * (shape.queries() + shape.keys());
+        let projections = 1 + usize::from(block.gated);
+        Self {
+            normed: if block.place == NormPlace::After {
+                0
+            } else {
+                shape.hidden
+            },
+            branch: if has_branches(shape) { shape.hidden } else { 0 },
+            wide: attention.max(projections * shape.feed_forward),
+            input: shape.feed_forward.max(shape.hidden).max(shape.queries()),
+        }
+    }
 }
 
 impl Memory {
     /// For a team of `threads`.
     pub(super) fn new(weights: &Weights, threads: usize) -> Self {
         let shape = weights.shape();
+        let widths = Widths::new(shape);
         let rows = GROUP.max(shape.max_tokens);
         let all_rows = rows + Bands::spare_rows(threads);
         let floats = |features: usize| features / PANEL * stride(all_rows);
         Self {
             rows,
             states: Buffer::poisoned(floats(shape.hidden)),
-            wide: Buffer::poisoned(floats(shape.feed_forward.max(4 * shape.hidden))),
+            normed: Buffer::poisoned(floats(widths.normed)),
+            branch: Buffer::poisoned(floats(widths.branch)),
+            wide: Buffer::poisoned(floats(widths.wide)),
             narrow: NarrowMemory::new(
                 weights.precision(),
                 weights.isa(),
-                floats(shape.feed_forward.max(shape.hidden)),
+                floats(widths.input),
                 rows,
             ),
             tokens: Vec::with_capacity(rows),
             sequences: Vec::with_capacity(rows),
+            pooled: match weights.head().only_normalised() {
+                Some(_) => Vec::new(),
+                None => vec![f32::NAN; weights.head().width()],
+            },
         }
     }
 
@@ -107,36 +151,83 @@ pub(super) fn forward(
 ) {
     memory.tokens.clear();
     memory.sequences.clear();
+    let shape = weights.shape();
     for sequence in group {
         memory.sequences.push((memory.tokens.len(), sequence.len()));
-        memory.tokens.extend(sequence.iter().copied().zip(0..));
+        match shape.padding() {
+            None => memory.tokens.extend(sequence.iter().copied().zip(0..)),
+            Some(padding) => {
+                let mut position = 0;
+                memory.tokens.extend(sequence.iter().map(|&token| {
+                    let counts = token != padding;
+                    position += u32::from(counts);
+                    (token, if counts { position } else { 0 })
+                }));
+            }
+        }
     }
     let bands = Bands::new(memory.tokens.len(), team.threads());
-    let shape = weights.shape();
     let mut pass = Pass {
         isa: weights.isa,
         team,
         alone,
         rows: memory.tokens.len(),
         bands,
-        head: shape.head(),
+        shape,
         sequences: &memory.sequences,
+        tokens: &memory.tokens,
     };
     let panels = shape.hidden / PANEL;
+    let cut = |buffer| cut_to(buffer, bands.size(panels));
     let states = &mut memory.states[..bands.size(panels)];
-    pass.embed(weights, &memory.tokens, states);
+    let mut scratch = Scratch {
+        normed: cut(&mut memory.normed),
+        branch: cut(&mut memory.branch),
+        wide: &mut memory.wide,
+        narrow: &mut memory.narrow,
+    };
+    pass.embed(weights, states);
     for layer in weights.layers() {
-        pass.layer(weights, layer, states, &mut memory.wide, &mut memory.narrow);
+        pass.layer(weights, layer, states, &mut scratch);
     }
-    for (out, &(first, rows)) in out.chunks_exact_mut(shape.hidden).zip(pass.sequences) {
-        pass.isa.run(Pool {
-            states: Banded::new(states, bands, panels),
+    if let Some(norm) = weights.final_norm() {
+        pass.normalise(norm, states);
+    }
+    let head = weights.head();
+    for (out, &(first, rows)) in out.chunks_exact_mut(head.dimension()).zip(pass.sequences) {
+        let states = Banded::new(states, bands, panels);
+        let pool = |pooling, unit, out| Pool {
+            states,
             first,
             rows,
-            pooling: shape.pooling,
+            pooling,
+            unit,
             out,
-        });
+        };
+        if let Some(pooling) = head.only_normalised() {
+            pass.isa.run(pool(pooling, true, out));
+            continue;
+        }
+        let parts = memory.pooled.chunks_exact_mut(shape.hidden);
+        for (pooling, part) in head.poolings().iter().zip(parts) {
+            pass.isa.run(pool(*pooling, false, part));
+        }
+        head.apply(&memory.pooled, out);
     }
+}
+
+/// The first `size` floats of a buffer that is used, or nothing of one that is not.
+fn cut_to(buffer: &mut [f32], size: usize) -> &mut [f32] {
+    let size = size.min(buffer.len());
+    &mut buffer[..size]
+}
+
+/// Memory that a layer writes in addition to the stream.
+struct Scratch<'a> {
+    normed: &'a mut [f32],
+    branch: &'a mut [f32],
+    wide: &'a mut [f32],
+    narrow: &'a mut NarrowMemory,
 }
 
 struct Pass<'a> {
@@ -146,8 +237,10 @@ struct Pass<'a> {
     /// Total of all bands.
     rows: usize,
     bands: Bands,
-    head: usize,
+    shape: &'a Shape,
     sequences: &'a [(usize, usize)],
+    /// Token and position of each row.
+    tokens: &'a [(u32, u32)],
 }
 
 impl Pass<'_> {
@@ -156,39 +249,111 @@ impl Pass<'_> {
         weights: &Weights,
         layer: &Layer,
         states: &mut [f32],
-        wide: &mut [f32],
-        narrow: &mut NarrowMemory,
+        scratch: &mut Scratch<'_>,
     ) {
-        let one = std::slice::from_ref;
-        let hidden = states.len();
-        let (query_key_value, context) = wide.split_at_mut(3 * hidden);
-        let context = &mut context[..hidden];
-        self.product(
+        let bands = self.bands;
+        let hidden = self.shape.hidden / PANEL;
+        let queries = self.shape.queries() / PANEL;
+        let all = queries + 2 * self.shape.keys() / PANEL;
+        let size = |panels| bands.size(panels);
+
+        let (query_key_value, context) = scratch.wide.split_at_mut(size(all));
+        let context = &mut context[..size(queries)];
+        let input = self.input(
+            weights,
+            layer.before_attention.as_ref(),
             states,
+            scratch.normed,
+        );
+        self.product(
+            Banded::new(input, bands, hidden),
             &layer.query_key_value,
             Finish::Store,
-            narrow,
+            scratch.narrow,
             query_key_value,
         );
-        self.attention(query_key_value, context);
-        self.product(
-            context,
-            one(&layer.attention_output),
-            Finish::AddToOutput,
-            narrow,
-            states,
+        if let Some(rotations) = weights.rotations(layer) {
+            self.rotate(layer, rotations, query_key_value);
+        }
+        self.attention(weights, layer, query_key_value, context);
+        self.branch(
+            weights,
+            Banded::new(context, bands, queries),
+            &layer.attention_output,
+            layer.after_attention.as_ref(),
+            (states, scratch.branch, scratch.narrow),
         );
-        self.normalise(weights.norm(&layer.attention_norm), states);
 
-        let panels = layer.up.bias.len() / PANEL;
-        let wide = &mut wide[..self.bands.size(panels)];
-        self.product(states, one(&layer.up), Finish::Gelu, narrow, wide);
-        self.product(wide, one(&layer.down), Finish::AddToOutput, narrow, states);
-        self.normalise(weights.norm(&layer.output_norm), states);
+        let panels = self.shape.feed_forward / PANEL;
+        let wide = &mut scratch.wide[..size(panels * layer.up.len())];
+        // The most frequent activation is applied in registers.
+        let gelu = layer.up.len() == 1 && self.shape.activation == Activation::Gelu;
+        let finish = if gelu { Finish::Gelu } else { Finish::Store };
+        let input = self.input(
+            weights,
+            layer.before_feed_forward.as_ref(),
+            states,
+            scratch.normed,
+        );
+        let input = Banded::new(input, bands, hidden);
+        self.product(input, &layer.up, finish, scratch.narrow, wide);
+        if !gelu {
+            self.activate(wide, layer.up.len() > 1);
+        }
+        self.branch(
+            weights,
+            Banded::new(wide, bands, panels * layer.up.len()),
+            &layer.down,
+            layer.after_feed_forward.as_ref(),
+            (states, scratch.branch, scratch.narrow),
+        );
     }
 
-    fn embed(&mut self, weights: &Weights, tokens: &[(u32, u32)], states: &mut [f32]) {
-        let isa = self.isa;
+    /// The input of a branch: the stream, normalised into `normed` if the architecture does so.
+    fn input<'s>(
+        &mut self,
+        weights: &Weights,
+        norm: Option<&Pair>,
+        states: &'s [f32],
+        normed: &'s mut [f32],
+    ) -> &'s [f32] {
+        let Some(norm) = norm else { return states };
+        let (isa, bands, norm) = (self.isa, self.bands, weights.norm(norm));
+        let from = Banded::new(states, bands, self.shape.hidden / PANEL);
+        let blocks = self.row_blocks(normed).enumerate();
+        let queues = BandQueues::new(blocks.map(|(band, rows)| rows.zip(repeat(from.band(band)))));
+        self.run_by_row(&|own| {
+            while let Some((rows, from)) = queues.next(own.thread) {
+                isa.run(NormaliseInto { from, rows, norm });
+            }
+        });
+        normed
+    }
+
+    /// Multiplies the end of a branch, and adds it to the stream, normalising where the architecture does.
+    fn branch(
+        &mut self,
+        weights: &Weights,
+        left: Banded<'_>,
+        matrix: &Matrix,
+        norm: Option<&Pair>,
+        (states, branch, narrow): (&mut [f32], &mut [f32], &mut NarrowMemory),
+    ) {
+        let matrix = std::slice::from_ref(matrix);
+        let norm = norm.map(|norm| weights.norm(norm));
+        if let Some(norm) = norm.filter(|_| !branch.is_empty()) {
+            self.product(left, matrix, Finish::Store, narrow, branch);
+            self.add_normalised(norm, branch, states);
+            return;
+        }
+        self.product(left, matrix, Finish::AddToOutput, narrow, states);
+        if let Some(norm) = norm {
+            self.normalise(norm, states);
+        }
+    }
+
+    fn embed(&mut self, weights: &Weights, states: &mut [f32]) {
+        let (isa, tokens) = (self.isa, self.tokens);
         let blocks = self.row_blocks(states).zip(self.bands.iter());
         let queues =
             BandQueues::new(blocks.map(|(blocks, band)| blocks.zip(repeat(&tokens[band]))));
@@ -199,6 +364,7 @@ impl Pass<'_> {
                     norm: weights.embedding_norm(),
                     words: weights.words(),
                     positions: weights.positions(),
+                    features: weights.shape.hidden,
                     tokens,
                 });
             }
@@ -215,10 +381,78 @@ impl Pass<'_> {
         });
     }
 
+    fn add_normalised(&mut self, norm: Norm<'_>, branch: &mut [f32], states: &mut [f32]) {
+        let isa = self.isa;
+        let blocks = self.row_blocks(branch).zip(self.row_blocks(states));
+        let queues = BandQueues::new(blocks.map(|(branch, rows)| branch.zip(rows)));
+        self.run_by_row(&|own| {
+            while let Some((branch, rows)) = queues.next(own.thread) {
+                isa.run(AddNormalised { branch, rows, norm });
+            }
+        });
+    }
+
+    /// Applies the activation; with a gate, to the first half of the features, which is then multiplied by the second.
+    fn activate(&mut self, wide: &mut [f32], gated: bool) {
+        let (isa, bands, share) = (self.isa, self.bands, self.rows_per_piece());
+        let activation = self.shape.activation;
+        let parts = bands.cut(wide).zip(bands.iter()).map(|(wide, rows)| {
+            let half = if gated { wide.len() / 2 } else { wide.len() };
+            let (first, second) = wide.split_at_mut(half);
+            let opened = gated.then(|| Panels::new(&*second, bands.stride()));
+            RowBlocks::<_, MAX_WIDE_PANELS>::new(first, bands.stride(), rows.len(), share)
+                .zip(repeat(opened))
+        });
+        let queues = BandQueues::new(parts);
+        self.run_by_row(&|own| {
+            while let Some((rows, opened)) = queues.next(own.thread) {
+                isa.run(Activate {
+                    rows,
+                    opened,
+                    activation,
+                });
+            }
+        });
+    }
+
+    /// Normalises and rotates the heads of queries and keys.
+    fn rotate(&mut self, layer: &Layer, rotations: &Rotations, query_key_value: &mut [f32]) {
+        let (isa, bands, share, tokens) =
+            (self.isa, self.bands, self.rows_per_piece(), self.tokens);
+        let shape = self.shape;
+        let scales = layer.query_key_norm.as_ref();
+        let scales = scales.map(|[query, key]| [query.as_slice(), key.as_slice()]);
+        let panels = (shape.queries() + shape.keys()) / PANEL;
+        let parts = bands
+            .cut(query_key_value)
+            .zip(bands.iter())
+            .map(|(all, band)| {
+                let (query_key, _) = all.split_at_mut(panels * bands.stride());
+                let rows = band.len();
+                let rows =
+                    RowBlocks::<_, MAX_WIDE_PANELS>::new(query_key, bands.stride(), rows, share);
+                rows.zip(repeat(&tokens[band]))
+            });
+        let queues = BandQueues::new(parts);
+        self.run_by_row(&|own| {
+            while let Some((rows, tokens)) = queues.next(own.thread) {
+                isa.run(Rotate {
+                    rows,
+                    head: shape.head,
+                    queries: shape.heads,
+                    scales,
+                    epsilon: shape.norm_epsilon,
+                    rotations,
+                    tokens,
+                });
+            }
+        });
+    }
+
     /// Multiplies by several matrices of equal depth, whose columns are next to each other in `out`.
     fn product(
         &mut self,
-        left: &[f32],
+        floats: Banded<'_>,
         matrices: &[Matrix],
         finish: Finish,
         narrow: &mut NarrowMemory,
@@ -226,7 +460,6 @@ impl Pass<'_> {
     ) {
         let (isa, bands, stride) = (self.isa, self.bands, self.bands.stride());
         let depth = matrices[0].depth;
-        let floats = Banded::new(left, bands, depth / PANEL);
         let narrow = match matrices[0].weights {
             Packed::Floats(_) => Narrow::Nothing,
             Packed::Bf16 { dots, .. } => self.round(dots, floats, depth, narrow),
@@ -240,8 +473,13 @@ impl Pass<'_> {
             matrices.flat_map(move |matrix| matrix.pieces(panels * PANEL))
         };
         let queues = BandQueues::new(bands.cut(out).enumerate().map(|(band, out)| {
-            let outs = out.chunks_mut(out.len() / matrices.len());
-            let outs = outs.flat_map(move |out| out.chunks_mut(panels * stride));
+            let outs = matrices.iter().scan(out, move |rest, matrix| {
+                let size = matrix.bias.len() / PANEL * stride;
+                let (out, after) = std::mem::take(rest).split_at_mut(size);
+                *rest = after;
+                Some(out.chunks_mut(panels * stride))
+            });
+            let outs = outs.flatten();
             let after = pieces().skip(ahead).map(|(weights, _)| Some(weights));
             let after = after.chain(repeat(None));
             pieces().zip(outs).zip(after).zip(repeat(band))
@@ -319,29 +557,43 @@ impl Pass<'_> {
         }
     }
 
-    fn attention(&mut self, query_key_value: &[f32], context: &mut [f32]) {
-        let (isa, bands, head, sequences) = (self.isa, self.bands, self.head, self.sequences);
-        let panels = context.len() / bands.size(1);
+    fn attention(
+        &mut self,
+        weights: &Weights,
+        layer: &Layer,
+        query_key_value: &[f32],
+        context: &mut [f32],
+    ) {
+        let (isa, bands, shape, sequences) = (self.isa, self.bands, self.shape, self.sequences);
+        let head = shape.head;
         let panels_per_head = head / PANEL;
-        let all = Banded::new(query_key_value, bands, 3 * panels);
+        let (queries, keys) = (shape.queries() / PANEL, shape.keys() / PANEL);
+        // As many heads of queries share one of keys and values.
+        let sharing = shape.heads / shape.key_value_heads;
+        let all = Banded::new(query_key_value, bands, queries + 2 * keys);
         let mut outs = bands.cut(context);
         let mut outs: [_; MAX_BANDS] = from_fn(|_| {
             let out = outs.next().unwrap_or_default();
             out.chunks_mut(panels_per_head * bands.stride())
         });
-        let heads = (0..panels).step_by(panels_per_head);
-        let queue = Queue::new(heads.map(|head| {
+        let queue = Queue::new((0..shape.heads).map(|number| {
             let out = outs.each_mut().map(|out| out.next().unwrap_or_default());
-            (head, out)
+            (number, out)
         }));
         self.run(&|own| {
-            while let Some((at, out)) = queue.next() {
+            while let Some((number, out)) = queue.next() {
+                let key = queries + number / sharing * panels_per_head;
                 isa.run(AttentionHead {
-                    queries: all.without_panels(at),
-                    keys: all.without_panels(panels + at),
-                    values: all.without_panels(2 * panels + at),
+                    queries: all.without_panels(number * panels_per_head),
+                    keys: all.without_panels(key),
+                    values: all.without_panels(keys + key),
                     head,
                     sequences,
+                    mask: Mask {
+                        causal: shape.attention.causal,
+                        reach: layer.reach,
+                        distances: weights.distances().map(|distances| (distances, number)),
+                    },
                     scratch: &mut own.attention,
                     out,
                 });

@@ -9,9 +9,11 @@ mod matrix;
 mod rows;
 mod tile;
 
-pub(super) use attention::{AttentionHead, AttentionScratch};
+pub(super) use attention::{AttentionHead, AttentionScratch, Mask};
 #[cfg(test)]
-pub(super) use elementary::{exp, gelu};
+pub(super) use elementary::{exp, gelu, gelu_tanh, silu};
 pub(super) use matrix::{Finish, Left, Product, Widened};
-pub(super) use rows::{Embed, Norm, Normalise, Pool, Quantise, Round};
+pub(super) use rows::{
+    Activate, AddNormalised, Embed, Norm, Normalise, NormaliseInto, Pool, Quantise, Rotate, Round,
+};
 pub(super) use tile::QuantisedRows;

@@ -20,7 +20,7 @@ mod reference;
 
 use std::collections::BTreeMap;
 
-use super::super::{Activation, Pooling, Shape};
+use super::super::{Activation, Architecture, Attention, Biases, Pooling, Rotary, Shape};
 use crate::weights::{Weight, Weights};
 
 /// Number of cases: `full` in a release build, `some` if the kernels are not optimised, `least` under Miri.
@@ -66,18 +66,38 @@ impl Numbers {
 pub(crate) type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
 pub(crate) const TINY: Shape = Shape {
+    architecture: Architecture::Bert,
     hidden: 128,
     heads: 2,
+    key_value_heads: 2,
+    head: 64,
     layers: 2,
     feed_forward: 224,
     vocabulary: 67,
     positions: 70,
+    first_position: 0,
     token_types: 2,
     norm_epsilon: 1e-12,
     activation: Activation::Gelu,
+    biases: Biases::ALL,
+    attention: Attention::FULL,
+    rotary: Rotary::UNUSED,
+    query_scale: 0.125,
     max_tokens: 70,
     pooling: Pooling::Mean,
 };
+
+/// `shape` with this many heads for its features.
+pub(crate) fn with_heads(shape: Shape, heads: usize) -> Shape {
+    let head = shape.hidden / heads;
+    Shape {
+        heads,
+        key_value_heads: heads,
+        head,
+        query_scale: (head as f32).sqrt().recip(),
+        ..shape
+    }
+}
 
 /// A model of random weights, large enough that every part of a layer affects the result.
 pub(crate) fn random_model(shape: &Shape, seed: u64) -> Tensors {
@@ -88,37 +108,15 @@ pub(crate) fn random_model(shape: &Shape, seed: u64) -> Tensors {
         let values = values.iter().map(|unit| middle + spread * unit).collect();
         tensors.insert(name, (dimensions.to_vec(), values));
     };
-    let (hidden, wide) = (shape.hidden, shape.feed_forward);
-    for (name, rows) in [
-        ("word", shape.vocabulary),
-        ("position", shape.positions),
-        ("token_type", shape.token_types),
-    ] {
-        let name = format!("embeddings.{name}_embeddings.weight");
-        add(name, &[rows, hidden], 0.0, 1.0);
-    }
-    let mut norms = vec!["embeddings.LayerNorm".to_owned()];
-    for layer in 0..shape.layers {
-        for (name, outputs, inputs) in [
-            ("attention.self.query", hidden, hidden),
-            ("attention.self.key", hidden, hidden),
-            ("attention.self.value", hidden, hidden),
-            ("attention.output.dense", hidden, hidden),
-            ("intermediate.dense", wide, hidden),
-            ("output.dense", hidden, wide),
-        ] {
-            let spread = 2.0 / (inputs as f32).sqrt();
-            let name = format!("encoder.layer.{layer}.{name}");
-            add(format!("{name}.weight"), &[outputs, inputs], 0.0, spread);
-            add(format!("{name}.bias"), &[outputs], 0.0, 0.5);
-        }
-        for name in ["attention.output.LayerNorm", "output.LayerNorm"] {
-            norms.push(format!("encoder.layer.{layer}.{name}"));
-        }
-    }
-    for name in norms {
-        add(format!("{name}.weight"), &[hidden], 1.0, 0.5);
-        add(format!("{name}.bias"), &[hidden], 0.0, 0.5);
+    for (name, dimensions) in shape.tensors() {
+        let (middle, spread) = match dimensions[..] {
+            [_] if name.ends_with("norm.weight") || name.ends_with("Norm.weight") => (1.0, 0.5),
+            [_] => (0.0, 0.5),
+            _ if name.contains("embed") => (0.0, 1.0),
+            [_, inputs] => (0.0, 2.0 / (inputs as f32).sqrt()),
+            _ => (0.0, 1.0),
+        };
+        add(name, &dimensions, middle, spread);
     }
     tensors
 }

@@ -33,8 +33,8 @@ impl Worker {
         })
     }
 
-    /// Encodes each sequence of token ids, special tokens included, into one row of `out`, which has `sequences.len() × hidden`
-    /// floats. Rows are pooled and of length one.
+    /// Encodes each sequence of token ids, special tokens included, into one row of `out`, which has
+    /// `sequences.len() × dimension` floats. Rows are pooled, and of length one unless the model's head says otherwise.
     ///
     /// A row depends only on its sequence: not on the other sequences, their order, the number of threads or earlier calls.
     /// Rounding differs between instruction sets.
@@ -52,12 +52,12 @@ impl Worker {
         out: &mut [f32],
         alone: &dyn Fn() -> bool,
     ) -> Result<(), EncodeError> {
-        let hidden = self.weights.shape().hidden;
+        let dimension = self.weights.head().dimension();
         check(&self.weights, sequences, out.len())?;
         let (mut rest, mut out_rest) = (sequences, &mut *out);
         while !rest.is_empty() {
             let (group, others) = rest.split_at(self.memory.next_group_len(rest));
-            let (out_group, out_others) = out_rest.split_at_mut(group.len() * hidden);
+            let (out_group, out_others) = out_rest.split_at_mut(group.len() * dimension);
             let (memory, team) = (&mut self.memory, &mut self.team);
             forward(&self.weights, team, memory, group, out_group, alone);
             (rest, out_rest) = (others, out_others);
@@ -66,7 +66,9 @@ impl Worker {
         let broken = out.iter().position(|value| !value.is_finite());
         match broken {
             None => Ok(()),
-            Some(at) => Err(EncodeError::NotFinite { index: at / hidden }),
+            Some(at) => Err(EncodeError::NotFinite {
+                index: at / dimension,
+            }),
         }
     }
 }
@@ -75,7 +77,7 @@ impl Worker {
 fn check(weights: &Weights, sequences: &[&[u32]], room: usize) -> Result<(), EncodeError> {
     let shape = weights.shape();
     check_sequences(shape, sequences)?;
-    let expected = sequences.len() * shape.hidden;
+    let expected = sequences.len() * weights.head().dimension();
     if room == expected {
         Ok(())
     } else {

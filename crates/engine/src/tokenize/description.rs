@@ -59,3 +59,19 @@ pub(super) fn special_tokens(
             TokenizerError::Malformed("the post-processor changes the text's own tokens".to_owned())
         })
 }
+
+/// Lower-cases texts before the description's own steps, unless it has such a step.
+pub(super) fn lower_case_first(tokenizer: &mut tokenizers::Tokenizer) -> tokenizers::Result<()> {
+    use tokenizers::normalizers::{Lowercase, NormalizerWrapper, Sequence};
+    let is_lower = |step: &NormalizerWrapper| matches!(step, NormalizerWrapper::Lowercase(_));
+    let own = tokenizer.get_normalizer().cloned();
+    let mut steps: Vec<NormalizerWrapper> = match own {
+        Some(NormalizerWrapper::Sequence(sequence)) => sequence.as_ref().to_vec(),
+        other => other.into_iter().collect(),
+    };
+    if !steps.iter().any(is_lower) {
+        steps.insert(0, Lowercase.into());
+        tokenizer.with_normalizer(Some(Sequence::new(steps)))?;
+    }
+    Ok(())
+}

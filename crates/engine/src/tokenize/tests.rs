@@ -2,6 +2,12 @@ use proptest::prelude::*;
 
 use super::*;
 
+const OPTIONS: TokenizerOptions = TokenizerOptions {
+    lower_case: false,
+    special_tokens: true,
+    keep_end: false,
+};
+
 /// BERT's pipeline over a vocabulary of single characters and a few words.
 fn small_json() -> Vec<u8> {
     let words = ["hello", "world", "##ing", "tok", "##en"].map(str::to_owned);
@@ -14,7 +20,7 @@ fn small_json() -> Vec<u8> {
 }
 
 fn small(max_tokens: usize, window: usize) -> Tokenizer {
-    Tokenizer::with_window(&small_json(), max_tokens, window).unwrap()
+    Tokenizer::with_window(&small_json(), max_tokens, OPTIONS, window).unwrap()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::arch::x86_64::{
     __m512, __m512i, _MM_HINT_T1, _mm_prefetch, _mm256_loadu_si256, _mm256_storeu_si256,
     _mm512_add_epi32, _mm512_add_ps, _mm512_castps_si512, _mm512_castsi512_ps,
     _mm512_cvtepi8_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps,
-    _mm512_cvtps_epi32, _mm512_cvtsepi32_epi16, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_cvtps_epi32, _mm512_cvtsepi32_epi16, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
     _mm512_loadu_si512, _mm512_madd_epi16, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
     _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_set1_epi32, _mm512_set1_ps,
     _mm512_setzero_si512, _mm512_slli_epi32, _mm512_storeu_ps, _mm512_sub_ps,
@@ -109,6 +109,11 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
         proven!([_mm512_mul_ps(a[0], b[0]), _mm512_mul_ps(a[1], b[1])])
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        proven!([_mm512_div_ps(a[0], b[0]), _mm512_div_ps(a[1], b[1])])
     }
 
     #[inline(always)]

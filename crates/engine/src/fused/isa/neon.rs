@@ -2,10 +2,11 @@
 
 use std::arch::aarch64::{
     float32x4_t, int16x8_t, int32x4_t, vaddq_f32, vaddq_s32, vaddvq_f32, vcvtnq_s32_f32,
-    vcvtq_f32_s32, vdupq_n_f32, vdupq_n_s32, vfmaq_f32, vget_low_s16, vld1_s8, vld1_u16, vld1q_f32,
-    vld1q_s16, vmaxq_f32, vmaxvq_f32, vminq_f32, vmovl_s8, vmull_high_s16, vmull_s16, vmulq_f32,
-    vpaddq_s32, vqmovn_s32, vreinterpretq_f32_s32, vreinterpretq_f32_u32, vreinterpretq_s16_s32,
-    vreinterpretq_s32_f32, vshll_n_u16, vshlq_n_s32, vst1_s16, vst1q_f32, vsubq_f32,
+    vcvtq_f32_s32, vdivq_f32, vdupq_n_f32, vdupq_n_s32, vfmaq_f32, vget_low_s16, vld1_s8, vld1_u16,
+    vld1q_f32, vld1q_s16, vmaxq_f32, vmaxvq_f32, vminq_f32, vmovl_s8, vmull_high_s16, vmull_s16,
+    vmulq_f32, vpaddq_s32, vqmovn_s32, vreinterpretq_f32_s32, vreinterpretq_f32_u32,
+    vreinterpretq_s16_s32, vreinterpretq_s32_f32, vshll_n_u16, vshlq_n_s32, vst1_s16, vst1q_f32,
+    vsubq_f32,
 };
 
 use half::bf16;
@@ -92,6 +93,11 @@ impl Simd for Neon {
     #[inline(always)]
     fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block {
         zip(a, b, |a, b| proven!(vmulq_f32(a, b)))
+    }
+
+    #[inline(always)]
+    fn div(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        zip(a, b, |a, b| proven!(vdivq_f32(a, b)))
     }
 
     #[inline(always)]

@@ -59,6 +59,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn div(self, a: Self::Block, b: Self::Block) -> Self::Block {
+        zip(a, b, |a, b| a / b)
+    }
+
+    #[inline(always)]
     fn mul_add(self, a: Self::Block, b: Self::Block, mut c: Self::Block) -> Self::Block {
         for lane in 0..LANES {
             // Fused where it is one instruction; elsewhere it would be a call into the C library.

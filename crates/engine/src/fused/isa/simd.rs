@@ -65,6 +65,8 @@ pub(in super::super) trait Simd: Copy {
     fn sub(self, a: Self::Block, b: Self::Block) -> Self::Block;
     /// `a · b`
     fn mul(self, a: Self::Block, b: Self::Block) -> Self::Block;
+    /// `a / b`
+    fn div(self, a: Self::Block, b: Self::Block) -> Self::Block;
     /// `a · b + c`, rounded once if the instruction set can do so, otherwise twice.
     fn mul_add(self, a: Self::Block, b: Self::Block, c: Self::Block) -> Self::Block;
     /// `scalar · b + c`, rounded like [`mul_add`](Simd::mul_add).

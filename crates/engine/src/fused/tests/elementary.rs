@@ -1,13 +1,16 @@
-//! Exponential and GELU keep their stated error bounds on every instruction set.
+//! Exponential and activations keep their stated error bounds on every instruction set.
 
 use super::super::isa::{Isa, Kernel, Simd};
-use super::super::kernels::{exp, gelu};
+use super::super::kernels::{exp, gelu, gelu_tanh, silu};
 use super::{effort, reference};
+use crate::Activation;
 
 #[derive(Clone, Copy)]
 enum Function {
     Exp,
     Gelu,
+    GeluTanh,
+    Silu,
 }
 
 struct Map<'a>(Function, &'a mut [f32]);
@@ -22,6 +25,8 @@ impl Kernel for Map<'_> {
             let y = match self.0 {
                 Function::Exp => exp(simd, x),
                 Function::Gelu => gelu(simd, x),
+                Function::GeluTanh => gelu_tanh(simd, x),
+                Function::Silu => silu(simd, x),
             };
             simd.store(values, y);
         }
@@ -78,5 +83,22 @@ fn gelu_is_within_its_error() {
             .map(|(x, y)| (y - reference::gelu(x)).abs() / x.abs().max(1.0))
             .fold(0.0, f64::max);
         assert!(worst < 4e-7, "{}: {worst:e}", isa.name());
+    }
+}
+
+#[test]
+fn other_activations_are_within_their_error() {
+    for isa in Isa::available() {
+        for (function, activation) in [
+            (Function::GeluTanh, Activation::GeluTanh),
+            (Function::Silu, Activation::Silu),
+        ] {
+            let worst = sample(isa, function, -8.0, 8.0)
+                .chain(sample(isa, function, -1.0, 1.0))
+                .chain(sample(isa, function, -1e4, 1e4))
+                .map(|(x, y)| (y - activation.apply(x)).abs() / x.abs().max(1.0))
+                .fold(0.0, f64::max);
+            assert!(worst < 4e-7, "{}, {activation:?}: {worst:e}", isa.name());
+        }
     }
 }

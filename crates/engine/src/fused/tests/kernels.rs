@@ -11,9 +11,16 @@ use proptest::prelude::*;
 
 use super::super::bands::{Bands, MAX_BANDS};
 use super::super::isa::Isa;
-use super::super::kernels::{Quantise, QuantisedRows, Round};
+use super::super::kernels::{Mask, Quantise, QuantisedRows, Round};
 use super::super::panels::{PANEL, Panels, RowBlocks};
 use super::{Numbers, effort};
+
+/// Every token attends to all.
+const EVERYTHING: Mask<'_> = Mask {
+    causal: false,
+    reach: None,
+    distances: None,
+};
 
 fn cases() -> ProptestConfig {
     ProptestConfig {

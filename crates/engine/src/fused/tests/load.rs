@@ -1,8 +1,8 @@
 //! A file that does not match is refused, and the message names the tensor.
 
-use super::super::super::{Activation, LoadError, Shape};
+use super::super::super::{LoadError, Shape};
 use super::super::{Precision, Weights};
-use super::{TINY, Tensors, random_model, weights};
+use super::{TINY, Tensors, random_model, weights, with_heads};
 
 const UP: &str = "encoder.layer.1.intermediate.dense.weight";
 
@@ -102,22 +102,20 @@ fn a_weight_without_a_value_in_the_precision_is_refused() {
 #[test]
 fn shapes_without_kernels_are_refused_before_anything_is_read() {
     for shape in [
-        Shape { heads: 8, ..TINY },
-        Shape {
-            hidden: 1056,
-            heads: 33,
-            ..TINY
-        },
+        with_heads(TINY, 8),
+        with_heads(
+            Shape {
+                hidden: 1056,
+                ..TINY
+            },
+            33,
+        ),
         Shape {
             feed_forward: 225,
             ..TINY
         },
         Shape {
             feed_forward: 4128,
-            ..TINY
-        },
-        Shape {
-            activation: Activation::Relu,
             ..TINY
         },
     ] {

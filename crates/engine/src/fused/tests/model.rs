@@ -5,10 +5,12 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::super::super::{EncodeError, Pooling, Shape};
+use super::super::super::{
+    Activation, Architecture, Attention, Biases, EncodeError, Local, Pooling, Rotary, Shape,
+};
 use super::super::isa::Isa;
 use super::super::{Precision, Weights, Worker};
-use super::{Numbers, TINY, Tensors, random_model, reference, slices, weights};
+use super::{Numbers, TINY, Tensors, random_model, reference, slices, weights, with_heads};
 use crate::weights::read;
 
 /// Bounds on the largest difference and on 1 − cosine in each precision.
@@ -53,26 +55,20 @@ fn random_models_match_the_reference() {
     let shapes = [
         TINY,
         Shape {
-            hidden: 96,
-            heads: 3,
             feed_forward: 416,
-            ..TINY
+            ..with_heads(Shape { hidden: 96, ..TINY }, 3)
         },
         Shape {
-            hidden: 64,
-            heads: 1,
             layers: 1,
             feed_forward: 32,
             pooling: Pooling::First,
-            ..TINY
+            ..with_heads(Shape { hidden: 64, ..TINY }, 1)
         },
         Shape {
-            hidden: 64,
-            heads: 2,
             layers: 3,
             feed_forward: 256,
             token_types: 1,
-            ..TINY
+            ..with_heads(Shape { hidden: 64, ..TINY }, 2)
         },
     ];
     let lengths: &[usize] = if cfg!(miri) {
@@ -88,6 +84,119 @@ fn random_models_match_the_reference() {
         let sequences: Vec<_> = lengths
             .iter()
             .map(|length| numbers.tokens(*length, shape.vocabulary))
+            .collect();
+        for (precision, most, widest) in BOUNDS {
+            let (worst, angle) = compare(&tensors, shape, precision, &sequences);
+            assert!(worst < most, "{precision:?}, {shape:?}: {worst:e}");
+            assert!(angle < widest, "{precision:?}, {shape:?}: {angle:e}");
+        }
+    }
+}
+
+/// One model of each architecture, with everything that it has: local layers, shared heads, biases.
+fn architectures() -> Vec<Shape> {
+    let rotary = Rotary {
+        theta: 10_000.0,
+        local_theta: 100.0,
+    };
+    let none = Biases {
+        attention: false,
+        feed_forward: false,
+        norm: false,
+    };
+    let local = |full| {
+        Some(Local {
+            reach: 5,
+            every: 2,
+            full,
+        })
+    };
+    let shared = Shape {
+        heads: 4,
+        key_value_heads: 2,
+        head: 32,
+        token_types: 0,
+        activation: Activation::Silu,
+        biases: none,
+        attention: Attention {
+            causal: true,
+            local: None,
+        },
+        rotary,
+        pooling: Pooling::Last,
+        ..TINY
+    };
+    vec![
+        Shape {
+            architecture: Architecture::Roberta,
+            first_position: 2,
+            positions: 72,
+            activation: Activation::Relu,
+            ..TINY
+        },
+        Shape {
+            architecture: Architecture::DistilBert,
+            token_types: 0,
+            activation: Activation::GeluTanh,
+            ..TINY
+        },
+        Shape {
+            architecture: Architecture::Mpnet,
+            first_position: 2,
+            positions: 72,
+            token_types: 0,
+            ..TINY
+        },
+        Shape {
+            architecture: Architecture::NomicBert,
+            activation: Activation::Silu,
+            biases: Biases { norm: true, ..none },
+            rotary,
+            ..TINY
+        },
+        Shape {
+            architecture: Architecture::ModernBert,
+            token_types: 0,
+            biases: none,
+            attention: Attention {
+                causal: false,
+                local: local(0),
+            },
+            rotary,
+            layers: 3,
+            ..TINY
+        },
+        Shape {
+            architecture: Architecture::Qwen3,
+            ..shared
+        },
+        Shape {
+            architecture: Architecture::Gemma3,
+            activation: Activation::GeluTanh,
+            attention: Attention {
+                causal: false,
+                local: local(1),
+            },
+            heads: 3,
+            key_value_heads: 1,
+            head: 64,
+            pooling: Pooling::Mean,
+            ..shared
+        },
+    ]
+}
+
+#[test]
+fn every_architecture_matches_the_reference() {
+    let lengths: &[usize] = if cfg!(miri) { &[3] } else { &[1, 9, 40] };
+    for (seed, shape) in architectures().into_iter().enumerate() {
+        let tensors = random_model(&shape, seed as u64);
+        let mut numbers = Numbers(98);
+        let sequences: Vec<_> = lengths
+            .iter()
+            // The first ids are those of padding, which positions do not count.
+            .map(|length| numbers.tokens(*length, shape.vocabulary - 2))
+            .map(|tokens| tokens.iter().map(|token| token + 2).collect())
             .collect();
         for (precision, most, widest) in BOUNDS {
             let (worst, angle) = compare(&tensors, shape, precision, &sequences);

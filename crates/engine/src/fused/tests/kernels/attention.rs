@@ -6,7 +6,7 @@ use super::super::Numbers;
 use super::{cases, close, each_band, in_bands, random_rows};
 use crate::fused::bands::{Banded, Bands};
 use crate::fused::isa::Isa;
-use crate::fused::kernels::{AttentionHead, AttentionScratch};
+use crate::fused::kernels::{AttentionHead, AttentionScratch, Mask};
 use crate::fused::panels::PANEL;
 
 proptest! {
@@ -19,6 +19,8 @@ proptest! {
         wide in 1_usize..3,
         threads in 1_usize..9,
         sharpness in 0.1_f32..6.0,
+        causal: bool,
+        reach in prop::option::of(0_usize..80),
     ) {
         let mut numbers = Numbers(seed);
         let head = wide * PANEL;
@@ -42,6 +44,7 @@ proptest! {
                 values: Banded::new(&all_values, bands, wide),
                 head,
                 sequences: &sequences,
+                mask: Mask { causal, reach, distances: None },
                 scratch: &mut AttentionScratch::new(80, head),
                 out: each_band(&mut out, bands),
             });
@@ -49,8 +52,12 @@ proptest! {
             for (first, length) in &sequences {
                 let rows = *first..first + length;
                 for row in rows.clone() {
-                    let scores = keys[rows.clone()].iter().map(|key| {
-                        let terms = queries[row].iter().zip(key);
+                    let scores = rows.clone().map(|key| {
+                        let far = reach.is_some_and(|reach| row.abs_diff(key) > reach);
+                        if far || causal && key > row {
+                            return f64::NEG_INFINITY;
+                        }
+                        let terms = queries[row].iter().zip(&keys[key]);
                         terms.map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>()
                     });
                     let shares: Vec<f64> = scores.map(f64::exp).collect();

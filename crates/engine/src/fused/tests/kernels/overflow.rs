@@ -1,6 +1,6 @@
 //! Non-finite values, and sums at the limits of their type.
 
-use super::{close, each_band, in_bands, panels, quantise};
+use super::{EVERYTHING, close, each_band, in_bands, panels, quantise};
 use crate::Pooling;
 use crate::fused::Precision;
 use crate::fused::bands::{Banded, Bands};
@@ -28,6 +28,7 @@ fn an_overflow_stays_non_finite() {
                 values: all,
                 head: PANEL,
                 sequences: &[(0, 2)],
+                mask: EVERYTHING,
                 scratch: &mut AttentionScratch::new(2, PANEL),
                 out: each_band(&mut out, bands),
             });
@@ -44,6 +45,7 @@ fn an_overflow_stays_non_finite() {
             first: 0,
             rows: 1,
             pooling: Pooling::Mean,
+            unit: true,
             out: &mut out,
         });
         assert!(!out[0].is_finite(), "pooling, {}: {}", isa.name(), out[0]);
@@ -51,6 +53,7 @@ fn an_overflow_stays_non_finite() {
             scale: &[1.0; PANEL],
             shift: &[0.0; PANEL],
             epsilon: 1e-12,
+            centred: true,
         };
         for rows in RowBlocks::new(&mut states, stride, 1, 1) {
             isa.run(Normalise { rows, norm });

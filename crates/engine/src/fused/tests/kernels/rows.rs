@@ -122,7 +122,7 @@ proptest! {
         let mut numbers = Numbers(seed);
         let features = wide * PANEL;
         let (scale, shift) = (numbers.units(features), numbers.units(features));
-        let norm = Norm { scale: &scale, shift: &shift, epsilon: 1e-6 };
+        let norm = Norm { scale: &scale, shift: &shift, epsilon: 1e-6, centred: true };
         let words = random_rows(&mut numbers, 11, features);
         let positions = random_rows(&mut numbers, 7, features);
         let tokens: Vec<_> = (0..rows as u32).map(|row| (row % 11, row % 7)).collect();
@@ -132,9 +132,10 @@ proptest! {
             for rows in RowBlocks::new(&mut embedded, stride, rows, share) {
                 isa.run(Embed {
                     rows,
-                    norm,
+                    norm: Some(norm),
+                    features: scale.len(),
                     words: FloatsRef::F32(&words.concat()),
-                    positions: &positions.concat(),
+                    positions: Some(&positions.concat()),
                     tokens: &tokens,
                 });
             }
@@ -177,11 +178,26 @@ proptest! {
         let mut numbers = Numbers(seed);
         let states = random_rows(&mut numbers, first + rows, wide * PANEL);
         let bands = Bands::new(first + rows, threads);
-        for pooling in [Pooling::Mean, Pooling::First] {
-            let pooled: Vec<f64> = (0..wide * PANEL).map(|feature| match pooling {
-                Pooling::First => f64::from(states[first][feature]),
-                Pooling::Mean => {
-                    states[first..].iter().map(|row| f64::from(row[feature])).sum::<f64>() / rows as f64
+        for pooling in [
+            Pooling::Mean,
+            Pooling::First,
+            Pooling::Last,
+            Pooling::Max,
+            Pooling::MeanOfRoot,
+            Pooling::WeightedMean,
+        ] {
+            let pooled: Vec<f64> = (0..wide * PANEL).map(|feature| {
+                let values = states[first..].iter().map(|row| f64::from(row[feature]));
+                match pooling {
+                    Pooling::First => f64::from(states[first][feature]),
+                    Pooling::Last => f64::from(states[first + rows - 1][feature]),
+                    Pooling::Max => values.fold(f64::NEG_INFINITY, f64::max),
+                    Pooling::Mean => values.sum::<f64>() / rows as f64,
+                    Pooling::MeanOfRoot => values.sum::<f64>() / (rows as f64).sqrt(),
+                    Pooling::WeightedMean => {
+                        let weighted = values.enumerate().map(|(at, value)| (at + 1) as f64 * value);
+                        weighted.sum::<f64>() / (rows * (rows + 1) / 2) as f64
+                    }
                 }
             }).collect();
             let length = pooled.iter().map(|x| x * x).sum::<f64>().sqrt();
@@ -189,9 +205,13 @@ proptest! {
                 let mut out = vec![f32::NAN; wide * PANEL];
                 let data = in_bands(&states, bands);
                 let states = Banded::new(&data, bands, wide);
-                isa.run(Pool { states, first, rows, pooling, out: &mut out });
+                isa.run(Pool { states, first, rows, pooling, unit: true, out: &mut out });
                 for (found, pooled) in out.iter().zip(&pooled) {
                     prop_assert!(close(*found, pooled / length, 1e-5), "{}", isa.name());
+                }
+                isa.run(Pool { states, first, rows, pooling, unit: false, out: &mut out });
+                for (found, pooled) in out.iter().zip(&pooled) {
+                    prop_assert!(close(*found, *pooled, 1e-5), "{}", isa.name());
                 }
             }
         }
