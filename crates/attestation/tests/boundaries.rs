@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
+use crate::common::boundaries::{boundaries, judged, state};
 use attestation::{Appraisal, ErrorCode, RowState, TrustAnchor, Verdict};
-use common::boundaries::{boundaries, judged, state};
 use fixtures::{Fixture, NOW};
 use forge::{DevelopmentRoot, Issuer};
 use rand_chacha::ChaCha20Rng;

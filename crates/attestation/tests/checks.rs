@@ -1,7 +1,6 @@
 //! One vector for each way to be refused: each breaks exactly one thing, and only the check for that may fail.
 
-mod common;
-
+use crate::common;
 use attestation::{Appraisal, ErrorCode, RowId, RowState, Stopwatch, UnixMillis, Verdict};
 use fixtures::{Fixture, NOW, assert_in_run_order, row};
 use std::collections::BTreeSet;

@@ -7,11 +7,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
+use crate::common;
+use crate::common::differences::{DIFFERENCES, Difference};
 use attestation::cbor::{Kind, Reader, Rules};
 use attestation::{Appraisal, AttestationDocument, CheckLog, Claims, TrustAnchor, UnixMillis};
-use common::differences::{DIFFERENCES, Difference};
 use fixtures::{Fixture, NOW};
 use forge::Forgery;
 use proptest::prelude::*;

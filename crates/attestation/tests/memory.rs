@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
+use crate::common;
 use attestation::{
     Appraisal, AttestationReport, Conclusion, Freshness, MAX_PENDING, PendingSignature, RowState,
     SignatureMemory, TrustAnchor, UnixMillis, Verdict, pending_signatures,

@@ -1,7 +1,6 @@
 //! Times: the appraised moment, ages, clock differences, and the earliest end.
 
-mod common;
-
+use crate::common;
 use attestation::{ErrorCode, Freshness, Observed, RowState, UnixMillis, Verdict};
 use base64ct::{Base64, Encoding as _};
 use fixtures::{Fixture, NOW, assert_in_run_order, row};

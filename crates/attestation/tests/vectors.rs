@@ -6,8 +6,7 @@
     reason = "a vector that cannot be read is a failed test"
 )]
 
-mod common;
-
+use crate::common;
 use attestation::cbor::{Kind, Reader, Rules};
 use attestation::{
     Appraisal, AttestationDocument, CheckLog, Claims, Freshness, Policy, RowState, TrustAnchor,

@@ -2,8 +2,6 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +11,7 @@ use protocol::channel::frame::Kind;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::mpsc;
 
-use common::{Enclave, client, echo, rng};
+use crate::common::{Enclave, client, echo, rng};
 
 /// Sends items unchanged, over connections that a closure makes.
 struct Unchanged<C, A> {

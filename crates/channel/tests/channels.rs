@@ -2,8 +2,7 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common;
 use std::time::Duration;
 
 use channel::{Error, Verifier, connect_known};
@@ -11,7 +10,7 @@ use protocol::channel::frame::{Kind, MAX_MESSAGE, MAX_PAYLOAD};
 use protocol::channel::tensor::{Tensor, append_floats};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, duplex};
 
-use common::{DEADLINE, Enclave, NOW, client, echo, rng};
+use crate::common::{DEADLINE, Enclave, NOW, client, echo, rng};
 
 async fn round_trips<S: AsyncRead + AsyncWrite>(stream: S, verifier: &mut Verifier) {
     let mut channel = client(stream, verifier, 2).await.unwrap();

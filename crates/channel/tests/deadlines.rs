@@ -2,15 +2,14 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common;
 use std::time::Duration;
 
 use channel::{Channel, Error, connect, connect_known};
 use protocol::channel::frame::{HEADER, Kind, MAX_PAYLOAD};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-use common::{DEADLINE, Enclave, NOW, rng};
+use crate::common::{DEADLINE, Enclave, NOW, rng};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -2,8 +2,6 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)]
 
-mod common;
-
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -16,7 +14,7 @@ use protocol::channel::frame::Kind;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc;
 
-use common::{DEADLINE, Enclave, NOW, rng};
+use crate::common::{DEADLINE, Enclave, NOW, rng};
 
 /// A pipe that accepts `frames_left` more frames with an item, and then fails to write. Reading continues.
 struct Breaking {

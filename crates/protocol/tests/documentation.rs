@@ -1,6 +1,6 @@
 //! docs/RECEIPTS.md decodes a receipt byte by byte. The tests check that it is a real one, and that the page describes it correctly.
 //!
-//! `CLEARSEAL_WRITE_DOCS=1 cargo test -p protocol --test documentation` writes the example again.
+//! `CLEARSEAL_WRITE_DOCS=1 cargo test -p protocol --test main documentation` writes the example again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fmt::Write;

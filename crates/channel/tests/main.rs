@@ -1,0 +1,7 @@
+//! Runs channels over pipes and sockets.
+
+mod bulk;
+mod channels;
+mod common;
+mod deadlines;
+mod unanswered;

@@ -1,0 +1,7 @@
+//! Runs the client against hosts that the tests control.
+
+mod candidates;
+mod client;
+mod policy;
+mod renewal;
+mod revocation;

@@ -1,0 +1,4 @@
+//! Judges trees and signed heads.
+
+mod head;
+mod tree;
