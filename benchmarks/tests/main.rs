@@ -1,0 +1,4 @@
+//! Judges files of measurements. `reference` and `types` are run by name.
+
+mod channel_reports;
+mod malformed;
