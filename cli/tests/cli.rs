@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
+use crate::common::{AT, Fixture, NONCE, NOW, run};
 use base16ct::lower::encode_string as hex;
 use base64ct::{Base64, Encoding};
-use common::{AT, Fixture, NONCE, NOW, run};
 use serde_json::{Value, json};
 
 fn row(report: &Value, id: u64) -> &Value {

@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
+use crate::common;
 use common::{AT, Fixture, Run, run};
 use fixtures::host::Host;
 use std::process::{Command, Output, Stdio};

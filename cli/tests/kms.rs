@@ -1,7 +1,6 @@
 //! Key policies: written from a trust policy, and judged against one.
 
-mod common;
-
+use crate::common;
 use common::{AT, Fixture};
 use serde_json::{Value, json};
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "proxy/gates.rs"]
 mod gates;
-#[path = "proxy/receipts.rs"]
 mod receipts;
 
 use attestation::SignatureMemory;

@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use common::run;
+use crate::common::run;
 use release::manifest::{Image, Model};
 use release::{FileHash, Manifest, SecretKey};
 use serde_json::Value;

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
+use crate::common::{AT, Fixture, NOW};
 use base64ct::{Base64, Encoding};
-use common::{AT, Fixture, NOW};
 use serde_json::Value;
 
 /// A fixture with a policy that requires lists, and the lists of root and regional CA.

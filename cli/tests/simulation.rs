@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
+use crate::common;
 use common::{AT, Fixture, NOW, Run};
 use fixtures::host::Host;
 use serde_json::json;

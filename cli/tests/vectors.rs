@@ -6,8 +6,7 @@
     reason = "a skipped test says so; a fixture that cannot be made is a failed test"
 )]
 
-mod common;
-
+use crate::common;
 use common::{Fixture, run};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Hosts whose answers depend on the whole request and on what came before it.
 
-use crate::fixture::{Fixture, manifest};
+use super::fixture::{Fixture, manifest};
 use attestation::cbor::Writer;
 use attestation::{Evidence, manifest_binding};
 use base64ct::{Base64UrlUnpadded, Encoding};

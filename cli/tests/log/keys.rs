@@ -1,8 +1,8 @@
 //! Keys that a client was given, and what hosts show of them.
 
+use super::fixture::Fixture;
+use super::hosts::{Enclave, Host, Seen, encode};
 use crate::common::run;
-use crate::fixture::Fixture;
-use crate::hosts::{Enclave, Host, Seen, encode};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use merkle::json::{Consistency, Format, Inclusion, hex, to_json};
 use merkle::tree::{Frontier, keys_hash, leaf_hash, receipt_hash};

@@ -1,6 +1,6 @@
 //! Which requests are let in.
 
-use crate::{Host, MODEL, Mood, PATIENCE, Proxy, folder};
+use super::{Host, MODEL, Mood, PATIENCE, Proxy, folder};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;

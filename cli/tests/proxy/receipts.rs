@@ -1,6 +1,6 @@
 //! The file of receipts: one writer, whole lines, none of an answered request missing.
 
-use crate::{Host, MODEL, Mood, PATIENCE, Proxy, folder};
+use super::{Host, MODEL, Mood, PATIENCE, Proxy, folder};
 use attestation::SignatureMemory;
 use serde_json::json;
 use std::io::Write;

@@ -1,0 +1,16 @@
+//! Runs the program.
+
+mod cli;
+mod common;
+mod forms;
+mod kms;
+mod log;
+mod model;
+mod proxy;
+mod published;
+mod release;
+mod revocation;
+mod simulation;
+mod vector;
+mod vectors;
+mod withdrawal;
