@@ -6,13 +6,11 @@
     reason = "a test fails by panicking"
 )]
 
-mod process;
-
 use std::time::Duration;
 
+use crate::process::{Client, Server};
 use fixtures::system_time;
 use getrandom::SysRng;
-use process::{Client, Server};
 use protocol::exchange;
 use rand_core::UnwrapErr;
 use serde_json::json;

@@ -8,8 +8,6 @@
     reason = "a test fails by panicking"
 )]
 
-mod process;
-
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -18,6 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::process::Client;
 use attestation::VerifiedAttestation;
 use fixtures::system_time;
 use getrandom::SysRng;
@@ -25,7 +24,6 @@ use host_proxy::log::Store;
 use merkle::Hash;
 use merkle::json::hex;
 use merkle::tree::receipt_hash;
-use process::Client;
 use protocol::exchange;
 use rand_core::UnwrapErr;
 use serde_json::json;
