@@ -1,8 +1,6 @@
 //! Channels through the proxy: bytes both ways, unframed and in WebSocket messages.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -15,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 
-use support::{FakeEnclave, Running, ask_from, from, read_to_end};
+use crate::support::{FakeEnclave, Running, ask_from, from, read_to_end};
 
 type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
 

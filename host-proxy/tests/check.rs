@@ -1,16 +1,13 @@
 //! `host-proxy log check`: its output and its exit status.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "support/log.rs"]
-mod fake;
-
 use std::path::Path;
 use std::process::Command;
 
 use host_proxy::log::Store;
 use redb::{ReadableTable as _, TableDefinition};
 
-use fake::FakeLog;
+use crate::fake::FakeLog;
 
 const HEADS: TableDefinition<'_, (&merkle::Hash, u64), &[u8]> = TableDefinition::new("heads");
 

@@ -1,8 +1,6 @@
 //! Limits are shared among addresses: one that holds or asks for much waits behind one that asks for little.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +13,7 @@ use http::StatusCode;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Semaphore;
 
-use support::{FakeEnclave, Running, ask_from, client, from, read_to_end};
+use crate::support::{FakeEnclave, Running, ask_from, client, from, read_to_end};
 
 const POST: &str =
     "POST /v1/gateway HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 1\r\n\r\nx";

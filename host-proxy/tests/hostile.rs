@@ -1,8 +1,6 @@
 //! Attacks of one client, each during honest requests, which must all succeed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::time::Duration;
 
 use axum::Router;
@@ -12,7 +10,7 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use support::{FakeEnclave, Running, from, read_to_end};
+use crate::support::{FakeEnclave, Running, from, read_to_end};
 
 /// Larger than what two kernels buffer for a connection over loopback.
 const LARGE: usize = 24 << 20;

@@ -1,8 +1,6 @@
 //! Bytes and header fields that pass between a client and the enclave, and those that do not.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::sync::Arc;
 
 use axum::Router;
@@ -16,7 +14,7 @@ use http_body_util::BodyExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
 
-use support::{FakeEnclave, Running};
+use crate::support::{FakeEnclave, Running};
 
 const EVERY_BYTE: [u8; 256] = {
     let mut bytes = [0; 256];

@@ -1,8 +1,6 @@
 //! Clients that ask at the same time share documents.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,7 +12,7 @@ use base64ct::{Base64UrlUnpadded, Encoding};
 use http::StatusCode;
 use merkle::nonces::NonceProof;
 
-use support::{FakeEnclave, Running};
+use crate::support::{FakeEnclave, Running};
 
 /// An enclave whose document is the query of the request, after `time`.
 fn enclave(made: Arc<AtomicUsize>, time: Duration) -> Router {

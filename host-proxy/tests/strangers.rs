@@ -1,8 +1,6 @@
 //! docs/THREATS.md lists what strangers learn from each endpoint and header field. This checks that the list has all of both servers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -11,7 +9,7 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 
-use support::{FakeEnclave, Running};
+use crate::support::{FakeEnclave, Running};
 
 /// Returns the section "What strangers learn".
 fn section() -> String {

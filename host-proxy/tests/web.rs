@@ -1,8 +1,6 @@
 //! The page's files.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::fs;
 
 use bytes::Bytes;
@@ -10,7 +8,7 @@ use host_proxy::CONTENT_SECURITY_POLICY;
 use http::{Method, StatusCode};
 use tempfile::TempDir;
 
-use support::{FakeEnclave, Running};
+use crate::support::{FakeEnclave, Running};
 
 fn site() -> TempDir {
     let folder = TempDir::new().unwrap();
