@@ -1,11 +1,17 @@
-"""Trains small tokenizers in the forms that public embedding models have."""
+"""Trains small tokenizers in the forms that public embedding models have.
+
+The trainers of `tokenizers` for WordPiece and Unigram give another vocabulary in each run, so that
+these two are built from counts here.
+"""
 
 from __future__ import annotations
 
 import functools
 import io
 import json
+import math
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +93,48 @@ def finish(tokenizer: Tokenizer, config: dict[str, Any]) -> Vocabulary:
     return Vocabulary(tokenizer, config, assign_ids(tokenizer, config))
 
 
+def choose_pieces(tokenizer: Tokenizer, mark: str, size: int) -> list[tuple[str, int]]:
+    """The most frequent beginnings and continuations of words, with their counts.
+
+    `mark` precedes a continuation. All single characters come first, so that any word of the corpus
+    has pieces.
+    """
+    words: Counter[str] = Counter()
+    for line in read_corpus():
+        text = tokenizer.normalizer.normalize_str(line)
+        words.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text))
+    pieces: Counter[str] = Counter()
+    characters = set()
+    for word, count in words.items():
+        for end in range(1, len(word) + 1):
+            pieces[word[:end]] += count
+        characters.add(word[0])
+        for start in range(1, len(word)):
+            characters.add(mark + word[start])
+            for end in range(start + 1, min(start + 5, len(word)) + 1):
+                pieces[mark + word[start:end]] += count
+    longer = [piece for piece in pieces if piece not in characters]
+    longer.sort(key=lambda piece: (-pieces[piece] * len(piece), piece))
+    chosen = sorted(characters) + longer[: size - len(characters)]
+    return [(piece, pieces[piece]) for piece in chosen]
+
+
+def build_wordpiece(normalizer: normalizers.Normalizer, special: list[str], size: int) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    pieces = [piece for piece, _ in choose_pieces(tokenizer, "##", size - len(special))]
+    tokens = [*special, *(piece for piece in pieces if piece not in special)]
+    tokenizer.model = models.WordPiece(
+        {token: index for index, token in enumerate(tokens)},
+        unk_token="[UNK]",
+        max_input_chars_per_word=100,
+    )
+    tokenizer.add_special_tokens(special)
+    return tokenizer
+
+
 def train_wordpiece(
     *,
     lowercase: bool = True,
@@ -96,17 +144,11 @@ def train_wordpiece(
     config: dict[str, Any] | None = None,
 ) -> Vocabulary:
     """BERT's tokenizer."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(
+    normalizer = normalizers.BertNormalizer(
         clean_text=True, handle_chinese_chars=True, strip_accents=strip_accents, lowercase=lowercase
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(prefix="##")
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=special, show_progress=False, min_frequency=2
-    )
-    tokenizer.train_from_iterator(read_corpus(), trainer)
+    tokenizer = build_wordpiece(normalizer, special, size)
     cls, sep = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS]:0 $A:0 [SEP]:0",
@@ -133,15 +175,8 @@ def train_wordpiece(
 
 def train_mpnet(size: int = 2000) -> Vocabulary:
     """MPNet's tokenizer: BERT's vocabulary after RoBERTa's special tokens."""
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(prefix="##")
     special = ["<s>", "<pad>", "</s>", "<unk>", "[PAD]", "[UNK]", "<mask>"]
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=special, show_progress=False, min_frequency=2
-    )
-    tokenizer.train_from_iterator(read_corpus(), trainer)
+    tokenizer = build_wordpiece(normalizers.BertNormalizer(lowercase=True), special, size)
     tokenizer.post_processor = processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False
     )
@@ -317,7 +352,7 @@ def find_field(message: bytes, wanted: int) -> bytes:
 
 def train_xlm_roberta(size: int = 2000) -> Vocabulary:
     """XLM-R's tokenizer: Unigram, nmt_nfkc, Metaspace."""
-    tokenizer = Tokenizer(models.Unigram())
+    tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0)], unk_id=0))
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Precompiled(extract_charsmap()), normalizers.Replace(Regex(" {2,}"), " ")]
     )
@@ -329,10 +364,13 @@ def train_xlm_roberta(size: int = 2000) -> Vocabulary:
     )
     tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
     special = ["<s>", "<pad>", "</s>", "<unk>"]
-    trainer = trainers.UnigramTrainer(
-        vocab_size=size, special_tokens=special, unk_token="<unk>", show_progress=False
+    pieces = choose_pieces(tokenizer, "", size - len(special))
+    total = sum(count for _, count in pieces)
+    scores = [(piece, round(math.log(max(count, 1) / total), 6)) for piece, count in pieces]
+    tokenizer.model = models.Unigram(
+        [*((token, 0.0) for token in special), *scores], unk_id=3, byte_fallback=False
     )
-    tokenizer.train_from_iterator(read_corpus(), trainer)
+    tokenizer.add_special_tokens(special)
     tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>",
