@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use engine::fused::{Isa, Weights, Worker};
-use engine::{Activation, Pooling, Precision, Shape};
+use engine::{Activation, Architecture, Attention, Biases, Pooling, Precision, Rotary, Shape};
 
 use crate::suite::Enclave;
 
@@ -92,15 +92,24 @@ pub fn repeat(name: &str, times: u64) -> Result<()> {
 }
 
 const SHAPE: Shape = Shape {
+    architecture: Architecture::Bert,
     hidden: 128,
     heads: 4,
+    key_value_heads: 4,
+    head: 32,
     layers: 2,
     feed_forward: 512,
     vocabulary: 64,
     positions: 64,
+    first_position: 0,
     token_types: 2,
     norm_epsilon: 1e-12,
     activation: Activation::Gelu,
+    biases: Biases::ALL,
+    attention: Attention::FULL,
+    rotary: Rotary::UNUSED,
+    // One over the root of 32.
+    query_scale: 0.176_776_7,
     max_tokens: 64,
     pooling: Pooling::Mean,
 };

@@ -209,19 +209,14 @@ pub fn serve(
     mut output: impl Write,
 ) -> Result<()> {
     let model = Model::load(model, &pinned::all_minilm_l6_v2()?.files)?;
-    let shape = model.shape()?;
+    let (shape, weights) = model.into_parts()?;
     let (encoder, version): (Box<dyn Encoder>, _) = match engine {
         "candle" => {
             let version = "candle-transformers 0.11, its BertModel as it is".to_owned();
-            (Box::new(CandleEncoder::new(shape, model.weights)?), version)
+            (Box::new(CandleEncoder::new(shape, weights)?), version)
         }
         "fused" => (
-            Box::new(FusedEncoder::new(
-                shape,
-                model.weights,
-                Precision::F32,
-                threads,
-            )?),
+            Box::new(FusedEncoder::new(shape, weights, Precision::F32, threads)?),
             machine::build(),
         ),
         other => bail!("there is no engine `{other}`"),

@@ -53,14 +53,14 @@ fn main() -> Result<(), Failure> {
 
 fn measure(folder: &std::path::Path, threads: NonZeroUsize) -> Result<String, Failure> {
     let load = || Model::load(folder, &pinned::all_minilm_l6_v2()?.files).map_err(Failure::from);
-    let shape = load()?.shape()?;
     let mut engines: Vec<Box<dyn Encoder>> = Vec::new();
     for precision in Precision::ALL {
-        let weights = load()?.weights;
+        let (shape, weights) = load()?.into_parts()?;
         let encoder = FusedEncoder::new(shape, weights, *precision, threads)?;
         engines.push(Box::new(encoder));
     }
-    engines.push(Box::new(CandleEncoder::new(shape, load()?.weights)?));
+    let (shape, weights) = load()?.into_parts()?;
+    engines.push(Box::new(CandleEncoder::new(shape, weights)?));
 
     let peak = Isa::best().peak_flops(Duration::from_millis(200)) * threads.get() as f64;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();

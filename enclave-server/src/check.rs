@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base16ct::lower::encode_string as hex;
 use clap::Args;
-use engine::{Embedder, EngineChoice, PoolLimits, Precision, Tokenizer};
+use engine::{Embedder, EngineChoice, PoolLimits, Precision, Recipe};
 use sealed_model::{CHUNK, FileEntry, Manifest, ModelFolder, ModelLock, SelfTest};
 use sha2::{Digest, Sha256};
 
@@ -153,7 +153,7 @@ fn hash(file: &mut File) -> io::Result<[u8; 32]> {
 
 fn load(options: &CheckModel, pins: &Manifest) -> Result<Embedder, StartError> {
     let source = Folder::new(&options.folder, pins);
-    let loaded = Model::load_from(source, pins, Tokenizer::from_json)?;
+    let loaded = Model::load_from(source, pins, Recipe::tokenizer)?;
     let engine = Engine {
         choice: options.engine,
         precision: options.precision,

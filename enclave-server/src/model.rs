@@ -5,10 +5,14 @@
 //! Two parts read bytes of a file before its digest is known: the bounded reader of safetensors, and the copy into memory.
 //! Nothing leaves this module before its digest was compared.
 
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{LoadError, Pooling, Shape, Weights};
+use engine::{Encoder, EngineChoice, LoadError, Precision, Recipe, Shape};
+use engine::{Tokenizer, TokenizerError, Weights};
 use sealed_model::Manifest;
 
 mod error;
@@ -25,16 +29,12 @@ pub use source::{Folder, Piece, Source, SourceTimes};
 
 /// A model whose every file had the pinned digest when it was read.
 pub struct Model {
-    /// Contents of `config.json`: the architecture, in the terms of Hugging Face's BERT configuration.
-    pub architecture: Vec<u8>,
-    /// Contents of `tokenizer.json`.
+    /// What the folder computes.
+    pub recipe: Recipe,
+    /// Contents of the tokenizer's description.
     pub tokenizer: Vec<u8>,
-    /// Longest sequence in tokens, `[CLS]` and `[SEP]` included; longer texts are truncated.
-    pub max_tokens: usize,
-    /// How token states become one embedding.
-    pub pooling: Pooling,
-    /// The parameters; the only copy in this process.
-    pub weights: Weights,
+    /// The parameters by file; the only copy in this process.
+    pub weights: BTreeMap<String, Weights>,
     /// Digest of the artifact set, scheme `sha256-manifest` (see [`Manifest::digest`]).
     pub artifact_sha256: [u8; 32],
 }
@@ -50,24 +50,49 @@ impl Model {
     }
 
     /// Reads the files of `pins` from `source`, and refuses them unless each is the pinned one. `side_task` runs on a separate
-    /// thread as soon as `tokenizer.json` and the longest sequence, its arguments, are verified.
+    /// thread as soon as the configuration and the tokenizer's description, its arguments, are verified.
     ///
     /// # Errors
     /// [`ModelError`] names the file, the expected digest or size and the one found, or is the source's error.
     pub fn load_from<T: Send>(
         source: impl Source,
         pins: &Manifest,
-        side_task: impl FnOnce(&[u8], usize) -> T + Send,
+        side_task: impl FnOnce(&Recipe, &[u8]) -> T + Send,
     ) -> Result<Loaded<T>, ModelError> {
         load::load(source, pins, side_task)
     }
 
-    /// Shape of the model, for the engines.
+    /// Builds the model's tokenizer.
     ///
     /// # Errors
-    /// [`LoadError`] where no engine computes the architecture of `config.json`.
-    pub fn shape(&self) -> Result<Shape, LoadError> {
-        Shape::parse(&self.architecture, self.max_tokens, self.pooling)
+    /// [`TokenizerError`] where the description is malformed.
+    pub fn build_tokenizer(&self) -> Result<Tokenizer, TokenizerError> {
+        self.recipe.tokenizer(&self.tokenizer)
+    }
+
+    /// Builds the encoder, reusing the memory of the weights.
+    ///
+    /// # Errors
+    /// [`LoadError`] where no engine computes the model, or a tensor is missing or has another shape.
+    pub fn build_encoder(
+        self,
+        choice: EngineChoice,
+        precision: Precision,
+        threads: NonZeroUsize,
+    ) -> Result<Arc<dyn Encoder>, LoadError> {
+        self.recipe.build(self.weights, choice, precision, threads)
+    }
+
+    /// Shape and weights of a model whose pooled rows are only scaled to unit length, for an engine of the caller's choice.
+    ///
+    /// # Errors
+    /// [`LoadError`] for any other model.
+    pub fn into_parts(self) -> Result<(Shape, Weights), LoadError> {
+        let shape = self.recipe.plain_shape().copied();
+        let shape = shape.ok_or_else(|| {
+            LoadError::Config("the model is not one encoder with one pooling".to_owned())
+        })?;
+        Ok((shape, Weights::join(self.weights.into_values())?))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use engine::{Tokenizer, TokenizerError};
+use engine::{Recipe, Tokenizer, TokenizerError};
 use sealed_model::ModelLock;
 use sockets::ParentAddress;
 
@@ -128,8 +128,8 @@ impl<'a> Provision<'a> {
 pub(crate) type LoadedModel = Loaded<Result<Tokenizer, TokenizerError>>;
 
 /// Builds the tokenizer, and returns the freed memory before the weights need it.
-fn build_tokenizer(json: &[u8], max_tokens: usize) -> Result<Tokenizer, TokenizerError> {
-    let tokenizer = Tokenizer::from_json(json, max_tokens);
+fn build_tokenizer(recipe: &Recipe, json: &[u8]) -> Result<Tokenizer, TokenizerError> {
+    let tokenizer = recipe.tokenizer(json);
     allocator::purge();
     tokenizer
 }

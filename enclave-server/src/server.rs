@@ -353,10 +353,7 @@ pub(crate) fn build_embedder(
     {
         tracing::debug!("the thread pool of this process exists already");
     }
-    let shape = model.shape()?;
-    let encoder = engine
-        .choice
-        .build(shape, model.weights, engine.precision, threads)?;
+    let encoder = model.build_encoder(engine.choice, engine.precision, threads)?;
     let pool = Pool::start(encoder, threads.get(), engine.limits).map_err(StartError::Threads)?;
     Ok(Embedder::new(tokenizer, pool)?)
 }

@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 use clap::Parser;
 use enclave_server::config::Config;
 use enclave_server::model::{Model, pinned};
-use engine::{CandleEncoder, Encoder, FusedEncoder, Precision, Tokenizer};
+use engine::{CandleEncoder, Encoder, FusedEncoder, Precision};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -33,14 +33,14 @@ fn model() -> Option<Model> {
 
 fn fused(precision: Precision, threads: usize) -> Option<FusedEncoder> {
     let model = model()?;
-    let shape = model.shape().unwrap();
+    let (shape, weights) = model.into_parts().unwrap();
     let threads = NonZeroUsize::new(threads).unwrap();
-    Some(FusedEncoder::new(shape, model.weights, precision, threads).unwrap())
+    Some(FusedEncoder::new(shape, weights, precision, threads).unwrap())
 }
 
 /// Tokens of the texts; in a development build only of short ones.
 fn tokens(model: &Model) -> Vec<Vec<u32>> {
-    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
+    let tokenizer = model.build_tokenizer().unwrap();
     fixtures::texts::texts(1000)
         .iter()
         .map(|text| tokenizer.encode(text).unwrap().ids)
@@ -64,8 +64,9 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 #[test]
 fn word_pieces_equal_those_of_the_library() {
     let Some(model) = model() else { return };
-    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
-    let library = fixtures::tokenizer::word_pieces(&model.tokenizer, model.max_tokens).unwrap();
+    let tokenizer = model.build_tokenizer().unwrap();
+    let library =
+        fixtures::tokenizer::word_pieces(&model.tokenizer, model.recipe.max_tokens()).unwrap();
     for text in fixtures::texts::texts(1000) {
         let ids = tokenizer.encode(&text).unwrap().ids;
         assert_eq!(ids, library(&text).unwrap(), "{text:?}");
@@ -126,7 +127,8 @@ fn fused_and_candle_agree() {
     let lengths: Vec<usize> = tokens.iter().map(Vec::len).collect();
     assert!(cfg!(debug_assertions) || lengths.contains(&256));
     assert!(lengths.contains(&2) && lengths.contains(&3));
-    let candle = CandleEncoder::new(model.shape().unwrap(), model.weights).unwrap();
+    let (shape, weights) = model.into_parts().unwrap();
+    let candle = CandleEncoder::new(shape, weights).unwrap();
     let fused = fused(Precision::F32, 2).unwrap();
     let (mut angle, mut difference) = (0_f64, 0_f32);
     for ids in &tokens {

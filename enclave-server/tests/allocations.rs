@@ -9,7 +9,10 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-use engine::{Activation, Encoder, FusedEncoder, Pooling, Precision, Shape};
+use engine::{
+    Activation, Architecture, Attention, Biases, Encoder, FusedEncoder, Pooling, Precision, Rotary,
+    Shape,
+};
 use engine::{Weight, Weights};
 use fixtures::allocator::{Counting, Watch};
 
@@ -17,15 +20,24 @@ use fixtures::allocator::{Counting, Watch};
 static ALLOCATOR: Counting = Counting;
 
 const SHAPE: Shape = Shape {
+    architecture: Architecture::Bert,
     hidden: 64,
     heads: 2,
+    key_value_heads: 2,
+    head: 32,
     layers: 2,
     feed_forward: 128,
     vocabulary: 50,
     positions: 300,
+    first_position: 0,
     token_types: 2,
     norm_epsilon: 1e-12,
     activation: Activation::Gelu,
+    biases: Biases::ALL,
+    attention: Attention::FULL,
+    rotary: Rotary::UNUSED,
+    // One over the root of 32.
+    query_scale: 0.176_776_7,
     max_tokens: 256,
     pooling: Pooling::Mean,
 };

@@ -72,14 +72,14 @@ async fn tokens_and_embeddings_equal_the_reference() {
     let Some(folder) = folder() else { return };
     let reference = reference();
     let model = Model::load(&folder, &pinned::all_minilm_l6_v2().unwrap().files).unwrap();
-    assert_eq!(model.max_tokens, reference.max_seq_length);
-    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens).unwrap();
+    assert_eq!(model.recipe.max_tokens(), reference.max_seq_length);
+    let tokenizer = model.build_tokenizer().unwrap();
     for item in &reference.items {
         let tokens = tokenizer.encode(&item.text).unwrap();
         assert_eq!(tokens.ids, item.ids, "{:?}", item.text);
     }
-    let encoder: Arc<dyn Encoder> =
-        Arc::new(CandleEncoder::new(model.shape().unwrap(), model.weights).unwrap());
+    let (shape, weights) = model.into_parts().unwrap();
+    let encoder: Arc<dyn Encoder> = Arc::new(CandleEncoder::new(shape, weights).unwrap());
 
     // One at a time.
     let (mut worst_cosine, mut worst_difference) = (1f64, 0f32);

@@ -22,6 +22,9 @@ const PATIENCE: Timeouts = Timeouts {
 
 type Files = Vec<(&'static str, Vec<u8>)>;
 
+const CONFIG: &str = r#"{"model_type":"bert","hidden_size":32,"num_attention_heads":1,"num_hidden_layers":1,"intermediate_size":32,"vocab_size":9,"max_position_embeddings":99,"type_vocab_size":2,"layer_norm_eps":1e-12,"hidden_act":"gelu"}"#;
+const MODULES: &str = r#"[{"type":"sentence_transformers.models.Transformer","path":""},{"type":"sentence_transformers.models.Pooling","path":"1_Pooling"},{"type":"sentence_transformers.models.Normalize","path":"2_Normalize"}]"#;
+
 /// Files of a model, with weights of three chunks.
 fn files() -> Files {
     let count = 600_000;
@@ -34,17 +37,14 @@ fn files() -> Files {
     weights.extend((0..count).flat_map(|at| (at as f32).to_le_bytes()));
     let pooling = r#"{"pooling_mode_cls_token":false,"pooling_mode_mean_tokens":true,"pooling_mode_max_tokens":false,"pooling_mode_mean_sqrt_len_tokens":false}"#;
     vec![
-        ("config.json", b"{}".to_vec()),
+        ("config.json", CONFIG.as_bytes().to_vec()),
         ("tokenizer.json", b"{\"a tokenizer\": true}".to_vec()),
         (
             "sentence_bert_config.json",
             br#"{"max_seq_length":99}"#.to_vec(),
         ),
         ("1_Pooling/config.json", pooling.as_bytes().to_vec()),
-        (
-            "modules.json",
-            br#"[{"type":"sentence_transformers.models.Normalize"}]"#.to_vec(),
-        ),
+        ("modules.json", MODULES.as_bytes().to_vec()),
         ("model.safetensors", weights),
     ]
 }
@@ -122,9 +122,9 @@ fn load(
 ) -> Result<(Model, usize, LoadTimes), ModelError> {
     let until = Instant::now() + Duration::from_secs(60);
     let sealed = Sealed::open(parent, "tiny", &DataKey::new(key), pins, until)?;
-    let loaded = Model::load_from(sealed, pins, |json, max_tokens| {
+    let loaded = Model::load_from(sealed, pins, |recipe, json| {
         assert_eq!(json, files()[1].1);
-        max_tokens
+        recipe.max_tokens()
     })?;
     Ok((loaded.model, loaded.side_result, loaded.times))
 }
@@ -137,7 +137,9 @@ fn code(parent: &Parent) -> String {
 }
 
 fn values(model: Model) -> Vec<f32> {
-    model.weights.into_tensors().remove("w").unwrap().values
+    let mut weights = model.weights;
+    let weights = weights.remove("model.safetensors").unwrap();
+    weights.into_tensors().remove("w").unwrap().values
 }
 
 #[test]
@@ -152,10 +154,7 @@ fn folder_and_container_give_the_same_model() {
         .unwrap()
         .model;
     let (sealed, max_tokens, times) = load(&honest_parent(good()), &pins, &KEY).unwrap();
-    assert_eq!(
-        (max_tokens, sealed.max_tokens, plain.max_tokens),
-        (99, 99, 99)
-    );
+    assert_eq!((max_tokens, plain.recipe.max_tokens()), (99, 99));
     assert_eq!(sealed.artifact_sha256, plain.artifact_sha256);
     assert_eq!(sealed.artifact_sha256, pins.digest());
     assert!(values(sealed) == values(plain));

@@ -27,7 +27,8 @@ impl Contender {
     pub(super) fn ours(run: &Run, precision: Precision, threads: usize) -> Result<Self> {
         let model = load(run)?;
         let count = NonZeroUsize::new(threads).context("no threads")?;
-        let encoder = FusedEncoder::new(model.shape()?, model.weights, precision, count)?;
+        let (shape, weights) = model.into_parts()?;
+        let encoder = FusedEncoder::new(shape, weights, precision, count)?;
         Ok(Self::Ours(Box::new(encoder)))
     }
 

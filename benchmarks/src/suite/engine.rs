@@ -35,10 +35,10 @@ struct Item {
 /// Encoders under test, created once per run.
 pub(super) fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
     if run.encoders.is_empty() {
-        let (ours, oracle) = (load(run)?, load(run)?);
-        let shape = ours.shape()?;
-        let fused = FusedEncoder::new(shape, ours.weights, Precision::F32, threads()?)?;
-        let candle = CandleEncoder::new(shape, oracle.weights)?;
+        let (shape, weights) = load(run)?.into_parts()?;
+        let fused = FusedEncoder::new(shape, weights, Precision::F32, threads()?)?;
+        let (shape, weights) = load(run)?.into_parts()?;
+        let candle = CandleEncoder::new(shape, weights)?;
         run.encoders = vec![Arc::new(fused), Arc::new(candle)];
     }
     Ok(run.encoders.clone())
@@ -61,8 +61,7 @@ pub(super) fn load(run: &Run) -> Result<Model> {
 
 /// The model's tokenizer.
 pub(super) fn tokenizer(run: &Run) -> Result<Tokenizer> {
-    let model = load(run)?;
-    Ok(Tokenizer::from_json(&model.tokenizer, model.max_tokens)?)
+    Ok(load(run)?.build_tokenizer()?)
 }
 
 /// Token ids of an artificial text: start token, distinct words, end token.

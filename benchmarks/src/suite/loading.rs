@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use enclave_server::model::{Model, ModelError, Piece, Sealed, Source, SourceTimes, pinned};
 use enclave_server::parent::{Parent, ParentAddress, Timeouts};
-use engine::{EngineChoice, Precision, Tokenizer};
+use engine::{EngineChoice, Precision, Recipe, Tokenizer};
 use sealed_model::{DataKey, Header, Manifest, ModelFolder, Opener};
 
 use super::engine::threads;
@@ -76,7 +76,7 @@ fn streamed(host: &Host, pins: &Manifest) -> Result<Duration> {
     let parent = Parent::new(ParentAddress::Tcp(host.address), PATIENCE);
     let until = begun + Duration::from_secs(60);
     let source = Sealed::open(&parent, "model", &DataKey::new(&KEY), pins, until)?;
-    let loaded = Model::load_from(source, pins, Tokenizer::from_json)?;
+    let loaded = Model::load_from(source, pins, Recipe::tokenizer)?;
     build_engine(loaded.model, &loaded.side_result?)?;
     Ok(begun.elapsed())
 }
@@ -112,14 +112,13 @@ fn fetched_whole(host: &Host, pins: &Manifest) -> Result<(Duration, Duration, Du
     let decrypted = begun.elapsed();
     pieces.reverse();
     let model = Model::load_from(DecryptedPieces(pieces), pins, |_, _| ())?.model;
-    let tokenizer = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
+    let tokenizer = model.build_tokenizer()?;
     build_engine(model, &tokenizer)?;
     Ok((fetched, decrypted - fetched, begun.elapsed()))
 }
 
 fn build_engine(model: Model, tokenizer: &Tokenizer) -> Result<()> {
-    let shape = model.shape()?;
-    let encoder = EngineChoice::Auto.build(shape, model.weights, Precision::F32, threads()?)?;
+    let encoder = model.build_encoder(EngineChoice::Auto, Precision::F32, threads()?)?;
     std::hint::black_box((encoder.name(), tokenizer));
     Ok(())
 }

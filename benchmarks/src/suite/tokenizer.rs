@@ -1,7 +1,6 @@
 //! Tokenization by the service, in turns with the `tokenizers` library alone.
 
 use anyhow::{Result, anyhow, ensure};
-use engine::Tokenizer;
 
 use super::engine::load;
 use super::run::ContenderSample;
@@ -13,8 +12,8 @@ type Encode<'a> = dyn Fn(&str) -> Result<Vec<u32>> + 'a;
 
 pub(super) fn compare(run: &mut Run) -> Result<()> {
     let model = load(run)?;
-    let ours = Tokenizer::from_json(&model.tokenizer, model.max_tokens)?;
-    let library = fixtures::tokenizer::word_pieces(&model.tokenizer, model.max_tokens);
+    let ours = model.build_tokenizer()?;
+    let library = fixtures::tokenizer::word_pieces(&model.tokenizer, model.recipe.max_tokens());
     let library = library.map_err(|error| anyhow!(error))?;
     let encode_ours = |text: &str| Ok(ours.encode(text)?.ids);
     let encode_theirs = |text: &str| library(text).map_err(|error| anyhow!(error));

@@ -38,7 +38,7 @@ pub struct ModelFiles {
 }
 
 /// What a folder computes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Recipe {
     source: Kind,
     steps: Vec<Step>,
@@ -48,7 +48,7 @@ pub struct Recipe {
 }
 
 /// The first module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Kind {
     /// An encoder, whose states are pooled.
     Encoder {
@@ -161,6 +161,17 @@ impl Recipe {
         match &self.source {
             Kind::Encoder { shape, .. } => Some(shape),
             Kind::Table { .. } => None,
+        }
+    }
+
+    /// The encoder's shape, where one pooling is only scaled to unit length.
+    #[must_use]
+    pub fn plain_shape(&self) -> Option<&Shape> {
+        match &self.source {
+            Kind::Encoder { shape, poolings } if poolings.len() == 1 => {
+                Some(shape).filter(|_| self.steps == [Step::Normalise])
+            }
+            _ => None,
         }
     }
 

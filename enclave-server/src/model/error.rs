@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use base16ct::lower::encode_string as hex;
-use engine::weights;
+use engine::{RecipeError, weights};
 use sealed_model::{ContainerError, LockError};
 
 use super::{FetchError, SelfTestFault};
@@ -112,30 +112,10 @@ pub enum ModelError {
         /// The fault.
         source: weights::WeightsError,
     },
-    /// A configuration file is malformed.
-    #[error("{file}: {message}")]
-    #[coded(
-        "MODEL_CONFIG_INVALID",
-        remedy = "Get the model again; all-MiniLM-L6-v2 with `cargo xtask model`."
-    )]
-    Config {
-        /// Name inside the model folder.
-        file: &'static str,
-        /// The error of the parser.
-        message: String,
-    },
-    /// The configuration asks for something that no engine supports.
-    #[error("{file} asks for {what}")]
-    #[coded(
-        "MODEL_UNSUPPORTED",
-        remedy = "Use a sentence-transformers BERT model with mean or first-token pooling and normalisation; `enclave-server check-model` says whether a folder is one."
-    )]
-    Unsupported {
-        /// Name inside the model folder.
-        file: &'static str,
-        /// The unsupported setting.
-        what: &'static str,
-    },
+    /// The folder has settings that no engine obeys.
+    #[error(transparent)]
+    #[coded(transparent)]
+    Recipe(#[from] RecipeError),
     /// The engine computes another vector than the lock states.
     #[error("self-test {number} of {count}: {fault}")]
     #[coded(

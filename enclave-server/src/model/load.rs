@@ -8,36 +8,31 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use engine::weights;
-use engine::{Pooling, Weights};
+use engine::{ModelFiles, Recipe, Weights};
 use sealed_model::{Digests, FileEntry, LockError, Manifest};
-use serde::Deserialize;
 
 use super::{LoadTimes, Loaded, Model, ModelError, Piece, Source, SourceTimes};
 
 pub(super) fn load<T: Send>(
     source: impl Source,
     pins: &Manifest,
-    side_task: impl FnOnce(&[u8], usize) -> T + Send,
+    side_task: impl FnOnce(&Recipe, &[u8]) -> T + Send,
 ) -> Result<Loaded<T>, ModelError> {
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let (hashing, stream) = start_hashing(scope, source, pins)?;
-        let mut reader = FileReader {
-            stream,
-            small: BTreeMap::new(),
-            weights: None,
-        };
+        let mut reader = FileReader::new(stream, pins);
         let mut side_task = Some(side_task);
         let mut side_thread = None;
         for pin in pins.files() {
             reader.read_file(pin)?;
-            if let Some((tokenizer, max_tokens)) = reader.vocabulary()
+            if let Some((recipe, tokenizer)) = reader.described()?
                 && let Some(task) = side_task.take()
             {
-                let tokenizer = tokenizer.to_vec();
+                let (recipe, tokenizer) = (recipe.clone(), tokenizer.to_vec());
                 let timed_task = move || {
                     let begun = Instant::now();
-                    let result = task(&tokenizer, max_tokens);
+                    let result = task(&recipe, &tokenizer);
                     SideOutcome {
                         result,
                         took: begun.elapsed(),
@@ -187,23 +182,53 @@ impl Read for VerifiedStream {
 /// Reads file after file.
 struct FileReader {
     stream: VerifiedStream,
-    small: BTreeMap<String, Vec<u8>>,
-    weights: Option<Weights>,
+    files: ModelFiles,
+    /// Descriptions that are still to come.
+    missing: usize,
+    recipe: Option<Recipe>,
+    weights: BTreeMap<String, Weights>,
 }
 
 impl FileReader {
+    fn new(stream: VerifiedStream, pins: &Manifest) -> Self {
+        let names = pins.files().iter().map(|pin| &pin.name);
+        let (descriptions, others): (Vec<_>, _) = names.partition(|name| is_description(name));
+        Self {
+            stream,
+            files: ModelFiles {
+                contents: BTreeMap::new(),
+                others: others.into_iter().cloned().collect(),
+            },
+            missing: descriptions.len(),
+            recipe: None,
+            weights: BTreeMap::new(),
+        }
+    }
+
     fn read_file(&mut self, pin: &FileEntry) -> Result<(), ModelError> {
-        if pin.name == WEIGHTS {
-            let parsed = weights::parse(&mut self.stream, pin.size);
-            self.weights = Some(parsed.map_err(|source| match source {
-                weights::WeightsError::Read(error) => model_error(error, &pin.name),
-                source => ModelError::Weights {
-                    path: pin.name.clone().into(),
-                    source,
-                },
-            })?);
+        if is_description(&pin.name) {
+            return self.read_description(pin);
+        }
+        let known = self.recipe.as_ref().map(Recipe::weight_files);
+        let needed = known.is_none_or(|files| files.contains(&pin.name));
+        if !pin.name.ends_with(WEIGHTS) || !needed {
+            let skipped = io::copy(&mut (&mut self.stream).take(pin.size), &mut io::sink());
+            skipped.map_err(|error| model_error(error, &pin.name))?;
             return Ok(());
         }
+        let parsed = weights::parse(&mut self.stream, pin.size);
+        let weights = parsed.map_err(|source| match source {
+            weights::WeightsError::Read(error) => model_error(error, &pin.name),
+            source => ModelError::Weights {
+                path: pin.name.clone().into(),
+                source,
+            },
+        })?;
+        self.weights.insert(pin.name.clone(), weights);
+        Ok(())
+    }
+
+    fn read_description(&mut self, pin: &FileEntry) -> Result<(), ModelError> {
         if pin.size > SMALL_MAX {
             let fault = format!("`{}` is larger than 64 MiB", pin.name);
             return Err(LockError(fault).into());
@@ -212,61 +237,48 @@ impl FileReader {
         self.stream
             .read_exact(&mut bytes)
             .map_err(|error| model_error(error, &pin.name))?;
-        self.small.insert(pin.name.clone(), bytes);
+        self.files.contents.insert(pin.name.clone(), bytes);
+        self.missing -= 1;
         Ok(())
     }
 
-    /// `tokenizer.json` and the longest sequence, once both have been read.
-    fn vocabulary(&self) -> Option<(&[u8], usize)> {
-        let sentence = self.small.get("sentence_bert_config.json")?;
-        let sentence: SentenceConfig = serde_json::from_slice(sentence).ok()?;
-        Some((self.small.get("tokenizer.json")?, sentence.max_seq_length))
+    /// The recipe and the tokenizer's description, once every description was read.
+    fn described(&mut self) -> Result<Option<(&Recipe, &[u8])>, ModelError> {
+        if self.missing > 0 {
+            return Ok(None);
+        }
+        if self.recipe.is_none() {
+            self.recipe = Some(Recipe::read(&self.files)?);
+        }
+        let files = &self.files.contents;
+        Ok(self.recipe.as_ref().and_then(|recipe| {
+            let tokenizer = files.get(recipe.tokenizer_file())?;
+            Some((recipe, tokenizer.as_slice()))
+        }))
     }
 
     fn into_model(mut self, pins: &Manifest) -> Result<Model, ModelError> {
-        let mut take = |file: &'static str| {
-            self.small
-                .remove(file)
-                .ok_or(ModelError::NotPinned { file })
+        let recipe = match self.recipe {
+            Some(recipe) => recipe,
+            None => Recipe::read(&self.files)?,
         };
-        let (architecture, tokenizer) = (take("config.json")?, take("tokenizer.json")?);
-        let sentence: SentenceConfig = parse(
-            "sentence_bert_config.json",
-            &take("sentence_bert_config.json")?,
-        )?;
-        let pooling: PoolingConfig =
-            parse("1_Pooling/config.json", &take("1_Pooling/config.json")?)?;
-        let pooling = if pooling == PoolingConfig::MEAN {
-            Pooling::Mean
-        } else if pooling == PoolingConfig::FIRST {
-            Pooling::First
-        } else {
-            return Err(ModelError::Unsupported {
-                file: "1_Pooling/config.json",
-                what: "another pooling than the mean over tokens or the first token",
-            });
-        };
-        let modules: Vec<Module> = parse("modules.json", &take("modules.json")?)?;
-        if !modules
-            .iter()
-            .any(|module| module.kind.ends_with(".Normalize"))
-        {
-            return Err(ModelError::Unsupported {
-                file: "modules.json",
-                what: "embeddings that are not normalised",
-            });
-        }
+        self.weights
+            .retain(|name, _| recipe.weight_files().contains(name));
+        let tokenizer = self.files.contents.remove(recipe.tokenizer_file());
         Ok(Model {
-            architecture,
-            tokenizer,
-            max_tokens: sentence.max_seq_length,
-            pooling,
-            weights: self
-                .weights
-                .ok_or(ModelError::NotPinned { file: WEIGHTS })?,
+            tokenizer: tokenizer.ok_or(ModelError::NotPinned {
+                file: "tokenizer.json",
+            })?,
+            recipe,
+            weights: self.weights,
             artifact_sha256: pins.digest(),
         })
     }
+}
+
+/// Whether a file describes the model: it is read before the weights are built.
+fn is_description(name: &str) -> bool {
+    name.ends_with(".json")
 }
 
 /// Takes the error of the hashing side out of the reader's error.
@@ -281,45 +293,4 @@ fn model_error(error: io::Error, name: &str) -> ModelError {
 /// Largest configuration or vocabulary: far larger than any that exists, far smaller than a second model.
 const SMALL_MAX: u64 = 64 << 20;
 
-const WEIGHTS: &str = "model.safetensors";
-
-#[derive(Deserialize)]
-struct SentenceConfig {
-    max_seq_length: usize,
-}
-
-#[derive(Deserialize, PartialEq)]
-struct PoolingConfig {
-    pooling_mode_cls_token: bool,
-    pooling_mode_mean_tokens: bool,
-    pooling_mode_max_tokens: bool,
-    pooling_mode_mean_sqrt_len_tokens: bool,
-}
-
-impl PoolingConfig {
-    const MEAN: Self = Self {
-        pooling_mode_cls_token: false,
-        pooling_mode_mean_tokens: true,
-        pooling_mode_max_tokens: false,
-        pooling_mode_mean_sqrt_len_tokens: false,
-    };
-
-    const FIRST: Self = Self {
-        pooling_mode_cls_token: true,
-        pooling_mode_mean_tokens: false,
-        ..Self::MEAN
-    };
-}
-
-#[derive(Deserialize)]
-struct Module {
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-fn parse<T: for<'de> Deserialize<'de>>(file: &'static str, bytes: &[u8]) -> Result<T, ModelError> {
-    serde_json::from_slice(bytes).map_err(|error| ModelError::Config {
-        file,
-        message: error.to_string(),
-    })
-}
+const WEIGHTS: &str = ".safetensors";
