@@ -2,10 +2,11 @@
 
     python compare.py FOLDERS [--only GLOB] -- COMMAND…
 
-Runs `COMMAND… FOLDER` for each model folder and each of its prompts. The program reads
-`{"texts": […], "prompt_name": null}` from standard input. It writes `{"dimension": 64, "tokens":
-[[ids]…], "rows": [[numbers]…], "engine": "name"}` to standard output, or exits with status 1 and a
-message on standard error if it refuses the folder.
+Runs `COMMAND… FOLDER` for each model folder and each of its prompts; an argument `{}` of the
+command is replaced by the folder instead. The program reads `{"texts": […], "prompt_name": null}`
+from standard input. It writes `{"dimension": 64, "tokens": [[ids]…], "rows": [[numbers]…],
+"engine": "name"}` to standard output, or exits with status 1 and a message on standard error if
+it refuses the folder.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Report:
 def main() -> int:
     parser = argparse.ArgumentParser(
         description="Compares an embedding program with sentence-transformers.",
-        epilog="The command follows `--`; the folder is appended to it.",
+        epilog="The command follows `--`; the folder replaces `{}`, or is appended.",
     )
     parser.add_argument("folders", type=Path, help="folder that folders.py wrote")
     parser.add_argument("--only", default="*", metavar="GLOB", help="names of model folders")
@@ -121,7 +122,7 @@ def compare_folder(command: list[str], folders: Path, name: str, bounds: Bounds)
         request = {"texts": expected.get("texts", ["Hello world"]), "prompt_name": prompt}
         try:
             process = subprocess.run(
-                [*command, str(folders / name)],
+                insert_folder(command, str(folders / name)),
                 input=json.dumps(request),
                 capture_output=True,
                 encoding="utf-8",
@@ -154,6 +155,12 @@ def compare_folder(command: list[str], folders: Path, name: str, bounds: Bounds)
                 report.failures.append(f"the answer is malformed: {problem}")
         reports.append(report)
     return min(reports, key=lambda report: len(report.failures))
+
+
+def insert_folder(command: list[str], folder: str) -> list[str]:
+    if "{}" in command:
+        return [folder if argument == "{}" else argument for argument in command]
+    return [*command, folder]
 
 
 def judge_refusal(
