@@ -110,14 +110,24 @@ impl Statement {
             .min(conditions)
     }
 
+    /// *Maybe* for a pattern with a wildcard in the prefix of the service, which AWS does not document.
     pub(crate) fn names_action(&self, action: &str) -> Truth {
         let action = action.to_ascii_lowercase();
-        let listed = self
-            .actions
-            .listed
-            .iter()
-            .any(|pattern| matches(&pattern.to_ascii_lowercase(), &action));
-        Truth::from_bool(listed != self.actions.negated)
+        let listed = Truth::any(self.actions.listed.iter().map(|pattern| {
+            let pattern = pattern.to_ascii_lowercase();
+            if !matches(&pattern, &action) {
+                Truth::No
+            } else if pattern == "*" || pattern.starts_with("kms:") {
+                Truth::Yes
+            } else {
+                Truth::Maybe
+            }
+        }));
+        if self.actions.negated {
+            listed.not()
+        } else {
+            listed
+        }
     }
 
     pub(crate) fn matches_principal(&self, caller: Option<&str>) -> Truth {

@@ -75,6 +75,10 @@ fn every_form_of_resource_that_names_the_key_is_accepted() {
             json!("arn:aws:kms:eu-central-1:111122223333:key/*"),
             Some(KEY),
         ),
+        ("Resource", json!("arn:aws:kms:*:key/*"), None),
+        ("Resource", json!("arn:aws:kms:eu-*"), Some(KEY)),
+        ("Resource", json!("arn:aws:kms:*1:1111?*3:k*y/*"), Some(KEY)),
+        ("NotResource", json!("arn:aws:kms:*s/*"), None),
     ] {
         holds(&trust(), &with(name, value), key);
     }
@@ -87,6 +91,20 @@ fn every_form_of_resource_that_names_the_key_is_accepted() {
         ),
         ("NotResource", json!("arn:aws:kms:*:*:key/*"), None),
         ("Resource", json!("arn:aws-cn:kms:*:*:key/*"), None),
+        // Not documented: a star that crosses colons in the middle of a segment, and a wildcard in the segment of the service.
+        ("Resource", json!("arn:aws:kms:*y/*"), None),
+        ("Resource", json!("arn:aws:kms:*y/*"), Some(KEY)),
+        ("Resource", json!("arn:aws:k*:*:*:key/*"), Some(KEY)),
+        ("Resource", json!("arn:aws:*"), Some(KEY)),
+        ("Resource", json!("arn:*/*"), Some(KEY)),
+        ("Resource", json!("arn:aws:kms?*:*:key/*"), Some(KEY)),
+        (
+            "Resource",
+            json!("arn:aws:kms:eu-central-1?111122223333:key/*"),
+            Some(KEY),
+        ),
+        ("NotResource", json!("arn:aws:kms:*y/*"), Some(KEY)),
+        ("NotResource", json!(KEY.to_uppercase()), Some(KEY)),
     ] {
         let policy = with(name, value);
         let parsed = KeyPolicy::parse(policy.to_string().as_bytes()).unwrap();

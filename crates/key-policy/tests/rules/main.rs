@@ -10,6 +10,7 @@
 mod cases;
 mod iam;
 mod random;
+mod resources;
 
 use attestation::{Policy, UnixMillis};
 use iam::{Decision, Request, decide};
