@@ -121,7 +121,7 @@ impl Image {
 fn has_value(request: &Request<'_>, key: &str, value: &str) -> Truth {
     match request.fact(key) {
         Fact::Is(known) => Truth::from_bool(known.eq_ignore_ascii_case(value)),
-        Fact::Unknown => Truth::Maybe,
+        Fact::Unknown | Fact::CaseVariant { .. } => Truth::Maybe,
         Fact::Absent | Fact::NoneOf(_) => Truth::No,
     }
 }
@@ -207,7 +207,7 @@ impl Images {
     pub(crate) fn debug_mode(&self, request: &Request<'_>) -> Truth {
         match self.pcr0_to_2.first().map(|key| request.fact(key)) {
             Some(Fact::Is(value)) => Truth::from_bool(is_zero(value)),
-            Some(Fact::Unknown) => Truth::Maybe,
+            Some(Fact::Unknown | Fact::CaseVariant { .. }) => Truth::Maybe,
             _ => Truth::No,
         }
     }
@@ -221,7 +221,7 @@ impl Images {
             match fact {
                 Fact::Is(value) if is_zero(value) => zero = true,
                 Fact::Is(_) | Fact::NoneOf(_) | Fact::Absent => other = true,
-                Fact::Unknown => {}
+                Fact::Unknown | Fact::CaseVariant { .. } => {}
             }
         }
         if zero && other {

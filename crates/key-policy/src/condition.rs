@@ -2,7 +2,7 @@
 
 use attestation::UnixMillis;
 
-use crate::fact::{Fact, Request, Truth, has_wildcard, matches};
+use crate::fact::{Fact, Request, Truth, equals_ignoring_case, has_wildcard, matches};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Condition {
@@ -35,6 +35,7 @@ pub(crate) enum Kind {
     EqualsIgnoreCase,
     Like,
     ArnLike,
+    Bool,
     Null,
     Before {
         inclusive: bool,
@@ -55,8 +56,7 @@ impl Operator {
             "StringNotEqualsIgnoreCase" => (Kind::EqualsIgnoreCase, true),
             "StringLike" => (Kind::Like, false),
             "StringNotLike" => (Kind::Like, true),
-            // Case does not matter for a Boolean.
-            "Bool" => (Kind::EqualsIgnoreCase, false),
+            "Bool" => (Kind::Bool, false),
             "Null" => (Kind::Null, false),
             "ArnEquals" | "ArnLike" => (Kind::ArnLike, false),
             "ArnNotEquals" | "ArnNotLike" => (Kind::ArnLike, true),
@@ -84,7 +84,7 @@ impl Condition {
     pub(crate) fn compares_text(&self) -> bool {
         matches!(
             self.operator.kind,
-            Kind::Equals | Kind::EqualsIgnoreCase | Kind::Like | Kind::ArnLike
+            Kind::Equals | Kind::EqualsIgnoreCase | Kind::Like | Kind::ArnLike | Kind::Bool
         )
     }
 
@@ -94,15 +94,12 @@ impl Condition {
     }
 
     /// Whether it holds for a request.
-    ///
-    /// For an absent key a negated operator is true and any other false; with `IfExists` or `ForAllValues` both are true, with
-    /// `ForAnyValue` both false. AWS does not document `ForAnyValue` together with `IfExists`, so that result is *maybe*.
     pub(crate) fn holds(&self, request: &Request<'_>) -> Truth {
         let fact = request.fact(&self.key);
         if self.operator.kind == Kind::Null {
             let absent = match fact {
                 Fact::Absent => Truth::Yes,
-                Fact::Is(_) | Fact::NoneOf(_) => Truth::No,
+                Fact::Is(_) | Fact::NoneOf(_) | Fact::CaseVariant { .. } => Truth::No,
                 Fact::Unknown => Truth::Maybe,
             };
             return Truth::any(self.values.iter().map(|value| {
@@ -116,15 +113,7 @@ impl Condition {
             }));
         }
         match fact {
-            Fact::Absent if self.if_exists && self.quantifier == Quantifier::ForAnyValue => {
-                Truth::Maybe
-            }
-            Fact::Absent if self.if_exists => Truth::Yes,
-            Fact::Absent => match self.quantifier {
-                Quantifier::ForAllValues => Truth::Yes,
-                Quantifier::ForAnyValue => Truth::No,
-                Quantifier::None => Truth::from_bool(self.operator.negated),
-            },
+            Fact::Absent => self.holds_for_absent_key(),
             Fact::Unknown => Truth::Maybe,
             known => {
                 let equal = Truth::any(
@@ -141,43 +130,91 @@ impl Condition {
         }
     }
 
+    /// Whether it holds for a request without the key:
+    ///
+    /// | quantifier | operator | negated operator | either with `IfExists` |
+    /// | --- | --- | --- | --- |
+    /// | none | no | yes | yes |
+    /// | `ForAnyValue` | no | no | maybe: not documented |
+    /// | `ForAllValues` | yes | yes | yes |
+    fn holds_for_absent_key(&self) -> Truth {
+        match (self.quantifier, self.operator.negated, self.if_exists) {
+            (Quantifier::None, false, false) => Truth::No,
+            (Quantifier::None, true, _) | (Quantifier::None, _, true) => Truth::Yes,
+            (Quantifier::ForAnyValue, _, false) => Truth::No,
+            (Quantifier::ForAnyValue, _, true) => Truth::Maybe,
+            (Quantifier::ForAllValues, _, _) => Truth::Yes,
+        }
+    }
+
     fn matches_value(&self, value: &str, fact: &Fact) -> Truth {
         // A policy variable is replaced by a value of the request.
         if self.variables && value.contains("${") {
             return Truth::Maybe;
         }
-        match (self.operator.kind, fact) {
-            (Kind::Equals, Fact::Is(known)) => Truth::from_bool(known == value),
-            (Kind::EqualsIgnoreCase, Fact::Is(known)) => {
-                Truth::from_bool(known.eq_ignore_ascii_case(value))
-            }
-            (Kind::Like, Fact::Is(known)) => Truth::from_bool(matches(value, known)),
-            (Kind::ArnLike, Fact::Is(known)) => matches_arn(value, known),
-            (Kind::Like, Fact::NoneOf(_)) if matches_everything(value) => Truth::Yes,
-            (Kind::Before { inclusive }, Fact::Is(known)) => {
-                compare(known, value, |known, value| {
-                    known < value || inclusive && known == value
-                })
-            }
-            (Kind::After { inclusive }, Fact::Is(known)) => {
-                compare(known, value, |known, value| {
-                    known > value || inclusive && known == value
-                })
-            }
-            (
-                Kind::Equals | Kind::EqualsIgnoreCase | Kind::Like | Kind::ArnLike,
-                Fact::NoneOf(others),
-            ) => {
-                let literal = !self.is_pattern() || !has_wildcard(value);
+        match fact {
+            Fact::Is(known) => self.matches_known(value, known),
+            _ if self.operator.kind == Kind::Like && matches_everything(value) => Truth::Yes,
+            _ if self.is_pattern() && has_wildcard(value) => Truth::Maybe,
+            Fact::NoneOf(others) => {
                 let excluded = others.iter().any(|other| other.eq_ignore_ascii_case(value));
-                if literal && excluded {
-                    Truth::No
-                } else {
-                    Truth::Maybe
-                }
+                self.matches_other_value(value, excluded)
             }
-            _ => Truth::Maybe,
+            Fact::CaseVariant { of, not, .. } => match equals_ignoring_case(of, value) {
+                Truth::No => self.matches_other_value(value, true),
+                equal if self.operator.kind == Kind::EqualsIgnoreCase => equal,
+                _ => self.matches_other_value(value, not.iter().any(|other| other == value)),
+            },
+            Fact::Absent | Fact::Unknown => Truth::Maybe,
         }
+    }
+
+    fn matches_known(&self, value: &str, known: &str) -> Truth {
+        match self.operator.kind {
+            Kind::Equals => Truth::from_bool(known == value),
+            Kind::EqualsIgnoreCase => equals_ignoring_case(known, value),
+            // AWS does not document which characters outside ASCII `?` counts as one.
+            Kind::Like if value.contains('?') && !known.is_ascii() => Truth::Maybe,
+            Kind::Like => Truth::from_bool(matches(value, known)),
+            Kind::ArnLike => matches_arn(value, known),
+            Kind::Bool => match (read_bool(known), read_bool(value)) {
+                (Some(known), Some(value)) => Truth::from_bool(known == value),
+                _ => Truth::Maybe,
+            },
+            Kind::Before { inclusive } => compare(known, value, |known, value| {
+                known < value || inclusive && known == value
+            }),
+            Kind::After { inclusive } => compare(known, value, |known, value| {
+                known > value || inclusive && known == value
+            }),
+            Kind::Null | Kind::NotComputed => Truth::Maybe,
+        }
+    }
+
+    /// Whether `value` matches a value of the request that is not known, and certainly another one if `differs`.
+    fn matches_other_value(&self, value: &str, differs: bool) -> Truth {
+        let is_decided = match self.operator.kind {
+            Kind::Equals | Kind::EqualsIgnoreCase | Kind::Like => true,
+            // The result for a text that is not an ARN is not documented.
+            Kind::ArnLike => self.key == PRINCIPAL_ARN && value.split(':').count() >= 6,
+            _ => false,
+        };
+        if differs && is_decided {
+            Truth::No
+        } else {
+            Truth::Maybe
+        }
+    }
+}
+
+/// Its value is always an ARN.
+const PRINCIPAL_ARN: &str = "aws:principalarn";
+
+fn read_bool(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) fn describe_facts(request: &Request<'_>) -> BTreeMap<String, String> 
     let facts = request.facts.iter().filter_map(|(key, fact)| {
         let words = match fact {
             Fact::Is(value) => value.clone(),
+            Fact::CaseVariant { example, .. } => example.clone(),
             Fact::NoneOf(_) => "a value that is not named".to_owned(),
             Fact::Absent if is_register(key) => return None,
             Fact::Absent => "absent".to_owned(),

@@ -42,8 +42,18 @@ pub enum Fact {
     Absent,
     /// The request has this value.
     Is(String),
-    /// The request has a value other than these.
+    /// The request has a value other than these, even if case is ignored.
     NoneOf(Vec<String>),
+    /// The request has a value that differs from `of` only in case, and is none of `not`. Letters outside ASCII may make it equal
+    /// too.
+    CaseVariant {
+        /// The value that it resembles.
+        of: String,
+        /// Such a value.
+        example: String,
+        /// Values that it does not have.
+        not: Vec<String>,
+    },
     /// Nothing is known.
     Unknown,
 }
@@ -95,6 +105,26 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
         }
     }
     pattern.iter().skip(at).all(|rest| *rest == '*')
+}
+
+/// Maps every text that some rule counts as equal, if case is ignored, to one text: simple and full folding of Unicode, and that of
+/// a dotless `ı` and a dotted `İ`.
+pub(crate) fn fold_case(text: &str) -> String {
+    let upper = text.chars().flat_map(char::to_uppercase);
+    let folded = upper.flat_map(char::to_lowercase);
+    // The lower case of `İ` is `i` with this combining dot.
+    folded.filter(|letter| *letter != '\u{307}').collect()
+}
+
+/// Whether two texts are equal if case is ignored. AWS does not document whether that applies to letters outside ASCII.
+pub(crate) fn equals_ignoring_case(one: &str, other: &str) -> Truth {
+    if one.eq_ignore_ascii_case(other) {
+        Truth::Yes
+    } else if fold_case(one) == fold_case(other) {
+        Truth::Maybe
+    } else {
+        Truth::No
+    }
 }
 
 pub(crate) fn has_wildcard(pattern: &str) -> bool {

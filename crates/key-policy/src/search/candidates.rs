@@ -6,8 +6,8 @@ use attestation::UnixMillis;
 
 use super::{ATTESTABLE, Goal, Search};
 use crate::accepted::{IMAGE, Platform, TIME};
-use crate::condition::{Condition, Kind};
-use crate::fact::{Fact, Truth, has_wildcard};
+use crate::condition::{Condition, Kind, Quantifier};
+use crate::fact::{Fact, Truth, fold_case, has_wildcard};
 
 /// A condition key, or two with the same meaning, and the facts to try.
 pub(super) struct Variable {
@@ -76,8 +76,17 @@ impl Search<'_> {
         }
         let variables = by_key.into_iter().filter_map(|(key, conditions)| {
             let values = conditions.iter().flat_map(|it| literals(it)).collect();
+            // AWS documents quantifiers for keys of several values only. Such a comparison with an empty value, or with two pairs of
+            // an encryption context whose keys differ in case, is not decided.
+            let is_quantified = |it: &&Condition| it.quantifier != Quantifier::None;
+            if conditions.iter().any(is_quantified) {
+                return None;
+            }
             let facts = if key != TIME {
-                candidate_facts(add_case_variants(values, &conditions))
+                let variants = find_case_variants(&values, &conditions);
+                let mut facts = candidate_facts(values);
+                facts.extend(variants);
+                facts
             } else if conditions.iter().any(|it| it.compares_text()) {
                 // The same moment can be written in several ways, so text comparisons are not decided.
                 return None;
@@ -95,7 +104,7 @@ impl Search<'_> {
             .policy
             .statements
             .iter()
-            .filter(move |statement| statement.names_action(action) == Truth::Yes);
+            .filter(move |statement| statement.names_action(action) != Truth::No);
         statements.flat_map(|statement| &statement.conditions)
     }
 }
@@ -109,26 +118,69 @@ fn candidate_facts(values: BTreeSet<String>) -> Vec<Fact> {
     facts
 }
 
-/// Adds variants that differ only in case, where an operator ignores case: another operator may not ignore it.
-fn add_case_variants(values: BTreeSet<String>, conditions: &[&Condition]) -> BTreeSet<String> {
-    let ignores_case = |condition: &&Condition| condition.operator.kind == Kind::EqualsIgnoreCase;
-    if !conditions.iter().any(ignores_case) {
-        return values;
-    }
-    let mut all = values.clone();
-    for value in &values {
-        let mut invert = value.clone().into_bytes();
-        for byte in &mut invert {
-            if byte.is_ascii_alphabetic() {
-                *byte ^= 0x20;
+/// For each value that an operator compares without case: a value that equals it then, and is not listed. Other operators may tell
+/// the two apart.
+fn find_case_variants(values: &BTreeSet<String>, conditions: &[&Condition]) -> Vec<Fact> {
+    let ignores_case = |it: &&&Condition| it.operator.kind == Kind::EqualsIgnoreCase;
+    let ignoring = conditions.iter().filter(ignores_case);
+    let compared: BTreeSet<String> = ignoring
+        .flat_map(|it| literals(it))
+        .map(|value| value.to_ascii_lowercase())
+        .collect();
+    let variants = compared.into_iter().filter_map(|of| {
+        let example = find_unlisted_case(&of, values).or_else(|| find_foreign_case(&of, values))?;
+        let not = values.iter().cloned().collect();
+        Some(Fact::CaseVariant { of, example, not })
+    });
+    variants.collect()
+}
+
+/// Finds a text that differs from `lower` only in the case of ASCII letters, and is not listed.
+fn find_unlisted_case(lower: &str, listed: &BTreeSet<String>) -> Option<String> {
+    // A text more than there are listed ones is enough, because the texts differ.
+    (0..=listed.len()).find_map(|mut choice| {
+        let mut text = String::new();
+        for letter in lower.chars() {
+            if letter.is_ascii_lowercase() {
+                let upper = choice % 2 == 1;
+                choice /= 2;
+                text.push(if upper {
+                    letter.to_ascii_uppercase()
+                } else {
+                    letter
+                });
+            } else {
+                text.push(letter);
             }
         }
-        let inverted = String::from_utf8(invert).ok();
-        let others = [value.to_ascii_lowercase(), value.to_ascii_uppercase()];
-        all.extend(others.into_iter().chain(inverted));
-    }
-    all
+        (choice == 0 && !listed.contains(&text)).then_some(text)
+    })
 }
+
+/// Finds a text that equals `lower` only where letters outside ASCII are compared without case too. It may be listed, because other
+/// such texts may not be.
+fn find_foreign_case(lower: &str, listed: &BTreeSet<String>) -> Option<String> {
+    let folded = fold_case(lower);
+    let replaced = FOREIGN_LETTERS
+        .iter()
+        .map(|(from, to)| lower.replacen(from, to, 1));
+    let cases = [lower.to_uppercase(), lower.to_lowercase(), folded.clone()];
+    let foreign: Vec<_> = replaced
+        .chain(cases)
+        .filter(|text| !text.eq_ignore_ascii_case(lower) && fold_case(text) == folded)
+        .collect();
+    let unlisted = foreign.iter().find(|text| !listed.contains(*text));
+    unlisted.or(foreign.first()).cloned()
+}
+
+/// ASCII letters, and letters outside ASCII with the same upper or lower case.
+const FOREIGN_LETTERS: &[(&str, &str)] = &[
+    ("k", "\u{212a}"),
+    ("s", "\u{17f}"),
+    ("i", "\u{131}"),
+    ("ff", "\u{fb00}"),
+    ("fl", "\u{fb02}"),
+];
 
 /// Times just before, at, and just after each named moment, and the earliest time.
 fn candidate_times(values: &BTreeSet<String>) -> Vec<Fact> {

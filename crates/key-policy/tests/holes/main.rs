@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod letter_case;
 mod policies;
 mod siblings;
 mod valid;

@@ -9,6 +9,7 @@
 
 mod cases;
 mod iam;
+mod letters;
 mod random;
 mod resources;
 
