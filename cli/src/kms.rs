@@ -2,12 +2,14 @@
 
 use crate::args::{PolicyKmsArgs, VerifyKmsPolicyArgs};
 use crate::moment::Moment;
+use crate::shown::ascii_json;
 use crate::{input, render};
 use anyhow::{Context, Result, bail, ensure};
 use attestation::{Policy, UnixMillis};
 use key_policy::{
     Accepted, Attested, Deployment, Example, Instance, KeyPolicy, KeyPolicyReport, Row, RowState,
 };
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -36,8 +38,9 @@ pub(crate) fn write(args: &PolicyKmsArgs) -> Result<ExitCode> {
         instances: &instances,
     };
     let policy = key_policy::write(accepted, deployment, at(args.at)?)?;
-    let policy: serde_json::Value = serde_json::from_str(&policy)?;
-    render::json(&policy)?;
+    // Printed in the form that KMS has room for.
+    writeln!(std::io::stdout().lock(), "{}", ascii_json(&policy))
+        .context("cannot write to standard output")?;
     Ok(ExitCode::SUCCESS)
 }
 

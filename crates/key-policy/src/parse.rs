@@ -8,6 +8,9 @@ use crate::policy::{Effect, KeyPolicy, Patterns, Principal, Principals, Statemen
 /// Largest key policy that KMS accepts, in bytes.
 pub const MAX_KEY_POLICY: usize = 32 * 1024;
 
+/// Largest answer of `aws kms get-key-policy`, in bytes: its text escapes quotes and line breaks.
+const MAX_WRAPPED: usize = 2 * MAX_KEY_POLICY;
+
 /// The text is not a key policy, or has an element that this reader does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("KEY_POLICY_UNREADABLE: {0}")]
@@ -24,10 +27,12 @@ impl KeyPolicy {
     /// Reads a policy, or the answer of `aws kms get-key-policy` that holds one as text.
     ///
     /// # Errors
-    /// [`PolicyError`] for repeated names, unknown elements and operators, and a policy that is larger than KMS accepts.
+    /// [`PolicyError`] for repeated names, unknown elements and operators, and a policy of more than [`MAX_KEY_POLICY`] bytes.
     pub fn parse(json: &[u8]) -> Result<Self, PolicyError> {
-        if json.len() > 2 * MAX_KEY_POLICY {
-            return refuse(format!("it is larger than {MAX_KEY_POLICY} bytes"));
+        if json.len() > MAX_WRAPPED {
+            return refuse(format!(
+                "it is larger than {MAX_WRAPPED} bytes, the limit for a key policy as text in JSON"
+            ));
         }
         let document = read_json(json)?;
         let Json::Map(entries) = document else {
@@ -41,12 +46,23 @@ impl KeyPolicy {
             {
                 return refuse("it has more than Policy and PolicyName".to_owned());
             }
+            check_size(inner.as_bytes())?;
             return match read_json(inner.as_bytes())? {
-                Json::Map(entries) if inner.len() <= MAX_KEY_POLICY => read_policy(entries),
-                _ => refuse("Policy is not a JSON object of a key policy's size".to_owned()),
+                Json::Map(entries) => read_policy(entries),
+                _ => refuse("Policy is not a JSON object".to_owned()),
             };
         }
+        check_size(json.trim_ascii())?;
         read_policy(entries)
+    }
+}
+
+fn check_size(policy: &[u8]) -> Result<(), PolicyError> {
+    match policy.len() {
+        0..=MAX_KEY_POLICY => Ok(()),
+        size => refuse(format!(
+            "the policy has {size} bytes, and KMS takes {MAX_KEY_POLICY}"
+        )),
     }
 }
 

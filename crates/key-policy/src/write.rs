@@ -52,7 +52,8 @@ pub enum WriteError {
     TooLarge(usize),
 }
 
-/// Writes the key policy for the code that is accepted at `at`: the releases that have not ended, and the instances.
+/// Writes the key policy for the code that is accepted at `at`: the releases that have not ended, and the instances. Without line
+/// breaks and indentation where KMS would not accept it with them.
 ///
 /// # Errors
 /// [`WriteError`].
@@ -134,11 +135,15 @@ pub fn write<'a>(
         statements.push(allow("Keep", keeper, KEEPER_ACTIONS, Value::Null));
     }
     let policy = json!({ "Version": "2012-10-17", "Id": format!("clearseal {}", trust.name()), "Statement": statements });
-    let text = serde_json::to_string_pretty(&policy).unwrap_or_default();
-    if text.len() > crate::MAX_KEY_POLICY {
-        return Err(WriteError::TooLarge(text.len()));
+    let readable = format!("{policy:#}");
+    if readable.len() <= crate::MAX_KEY_POLICY {
+        return Ok(readable);
     }
-    Ok(text)
+    let compact = policy.to_string();
+    if compact.len() > crate::MAX_KEY_POLICY {
+        return Err(WriteError::TooLarge(compact.len()));
+    }
+    Ok(compact)
 }
 
 /// Actions that would let somebody decrypt later or elsewhere. The first would re-encrypt the data key under a key of the caller.

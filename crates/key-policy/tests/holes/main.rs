@@ -407,6 +407,31 @@ fn a_policy_with_an_unknown_element_is_refused_as_a_whole() {
     assert!(KeyPolicy::parse(format!("{good}{}", " ".repeat(70_000)).as_bytes()).is_err());
 }
 
+/// KMS takes 32 KiB. The answer of `aws kms get-key-policy` is longer, because it holds the policy as text.
+#[test]
+fn a_policy_is_read_up_to_the_size_that_kms_takes() {
+    let mut policy = written();
+    let size = |policy: &Value| policy.to_string().len();
+    policy["Id"] = json!("");
+    policy["Id"] = json!("x".repeat(32_768 - size(&policy)));
+    assert_eq!(size(&policy), 32_768);
+    let parse = |policy: &Value, after: &str| {
+        let bare = KeyPolicy::parse(format!("{policy}{after}").as_bytes());
+        let wrapped = json!({ "Policy": policy.to_string(), "PolicyName": "default" });
+        let wrapped = KeyPolicy::parse(wrapped.to_string().as_bytes());
+        (bare.map(|_| ()), wrapped.map(|_| ()))
+    };
+    assert_eq!(parse(&policy, "\n"), (Ok(()), Ok(())));
+    policy["Id"] = json!(format!("{}x", policy["Id"].as_str().unwrap()));
+    for refused in [parse(&policy, "").0, parse(&policy, "").1] {
+        let error = refused.unwrap_err().to_string();
+        assert!(
+            error.contains("32769 bytes, and KMS takes 32768"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn a_trust_policy_that_kms_cannot_enforce_is_refused() {
     let code = |change: &dyn Fn(&mut Value)| {

@@ -228,10 +228,9 @@ fn both_forms_of_a_model_name_give_one_key_policy() {
     );
 }
 
-/// As many releases as a key policy has room for, each with registers that PCR0 does not cover.
-#[test]
-fn a_policy_of_full_size_is_decided() {
-    let releases: Vec<Vec<(u8, String)>> = (1..=12)
+/// A trust policy of so many releases, each with registers that PCR0 does not cover.
+fn trust_of_count(releases: u32) -> Policy {
+    let releases: Vec<Vec<(u8, String)>> = (1..=releases)
         .map(|n| {
             let byte = |digit: u8| format!("{digit:x}{n:x}");
             vec![
@@ -252,9 +251,29 @@ fn a_policy_of_full_size_is_decided() {
         })
         .collect();
     let slices: Vec<&[(u8, &str)]> = borrowed.iter().map(Vec::as_slice).collect();
-    let trust = trust_of(&slices);
+    trust_of(&slices)
+}
+
+#[test]
+fn a_policy_of_full_size_is_decided() {
+    let trust = trust_of_count(12);
     let written = write(&trust, deployment(), AT).unwrap();
     holds(&trust, &serde_json::from_str(&written).unwrap(), Some(KEY));
+}
+
+/// One release more than a policy with line breaks and indentation has room for.
+#[test]
+fn a_policy_that_fits_only_in_compact_form_is_written_so() {
+    let mut policies = (12..16).map(|count| {
+        let trust = trust_of_count(count);
+        let text = write(&trust, deployment(), AT).unwrap();
+        (trust, text)
+    });
+    let (trust, text) = policies.find(|(_, text)| !text.contains('\n')).unwrap();
+    assert!(text.len() <= key_policy::MAX_KEY_POLICY, "{}", text.len());
+    let policy: Value = serde_json::from_str(&text).unwrap();
+    assert!(format!("{policy:#}").len() > key_policy::MAX_KEY_POLICY);
+    holds(&trust, &policy, Some(KEY));
 }
 
 fn measurements(pcrs: &[(u8, &str)]) -> Value {
