@@ -2,8 +2,9 @@
 //!
 //! Values that the policy cannot tell apart need only one representative. So the search tries for each register: a value that
 //! nothing names, every value that the policy or an accepted image names, zero, and no value. For every other single-valued
-//! condition key it tries no value, each value that the policy names, and one that it does not name. Multi-valued keys, and
-//! operators that are not computed, stay unknown. Registers of accepted images and other values are combined in every way.
+//! condition key it tries no value, each value that the policy names, one that differs from them only in case where an operator
+//! ignores case, and one that the policy does not name. Multi-valued keys, quantifiers, and operators that are not computed, stay
+//! unknown. Registers of accepted images and other values are combined in every way.
 //!
 //! The combinations form a tree with one key for each level. A branch ends early where the policy certainly denies the request
 //! with any remaining keys, or where the request is not one of those that must fail.
@@ -57,7 +58,7 @@ pub(crate) enum Permission {
 /// A request that may succeed, and must not.
 pub(crate) struct Counterexample<'a> {
     /// The request with its registers and fixed facts; everything else is unknown. Used to explain the fault.
-    pub(crate) registers: Request<'a>,
+    pub(crate) attested_request: Request<'a>,
     /// A request with every fact that the policy compares.
     pub(crate) complete: Request<'a>,
 }
@@ -156,10 +157,10 @@ impl<'a> TreeSearch<'_, 'a> {
             return Ok(());
         }
         let Some((variable, rest)) = rest.split_first() else {
-            let registers = request.clone();
+            let attested_request = request.clone();
             if let Some(complete) = self.complete(request, 0)? {
                 self.found.push(Counterexample {
-                    registers,
+                    attested_request,
                     complete,
                 });
             }

@@ -8,7 +8,7 @@ use crate::accepted::{Accepted, IMAGE, Image, Images, Platform, TIME};
 use crate::bypass::find_bypasses;
 use crate::example::describe_facts;
 use crate::fact::{Fact, Request, Truth};
-use crate::policy::{KeyPolicy, Outcome};
+use crate::policy::{Effect, KeyPolicy, Outcome};
 use crate::report::{Attested, Example, KeyPolicyReport, Row, RowState};
 use crate::search::{Counterexample, DECRYPT, Goal, MAX_REQUESTS, Permission, Search, Undecided};
 
@@ -101,7 +101,7 @@ const MANAGEMENT: &[ManagementCheck] = &[
     ManagementCheck {
         question: question(
             "imports",
-            "Can anybody give the key material that they know?",
+            "Can anybody import key material that they know into the key?",
             "IMPORT",
         ),
         actions: &["kms:ImportKeyMaterial"],
@@ -281,7 +281,7 @@ impl Verifier<'_> {
         row.bypasses.extend(find_bypasses(
             self.search.policy,
             self.search.images,
-            &found.registers,
+            &found.attested_request,
         ));
         if row.example.is_none() {
             row.example = Some(Example {
@@ -321,14 +321,12 @@ impl Verifier<'_> {
 
     fn check_release_access(&self) -> Row {
         let current = &self.search.images.current;
-        let locked_out: Vec<_> = current
-            .iter()
-            .filter(|image| {
-                let outcome = self.evaluate(image, self.at);
-                image.has_begun(self.at)
-                    && (outcome.allowed == Truth::No || outcome.denied == Truth::Yes)
+        let begun = current.iter().filter(|image| image.has_begun(self.at));
+        let reasons: Vec<_> = begun
+            .filter_map(|image| {
+                let reason = self.find_lock(image)?;
+                Some(format!("{} ({reason})", image.name))
             })
-            .map(|image| image.name.clone())
             .collect();
         warning_row(
             question(
@@ -336,18 +334,36 @@ impl Verifier<'_> {
                 "Does every accepted release get its key?",
                 "RELEASE_LOCKED_OUT",
             ),
-            &locked_out,
-            "No statement allows these",
+            &reasons,
+            "These cannot decrypt",
         )
     }
 
+    /// Returns why an accepted image cannot decrypt; `None` where it may.
+    fn find_lock(&self, image: &Image) -> Option<String> {
+        let request = self.request(image, self.at);
+        let outcome = self.search.policy.evaluate(&request);
+        if outcome.denied == Truth::Yes {
+            let denies = self.search.policy.statements.iter().filter(|statement| {
+                statement.effect == Effect::Deny && statement.applies(&request) == Truth::Yes
+            });
+            let names: Vec<_> = denies.map(|statement| statement.name.as_str()).collect();
+            return Some(format!("denied by statement {}", names.join(", ")));
+        }
+        (outcome.allowed == Truth::No).then(|| "no statement allows it".to_owned())
+    }
+
     fn evaluate(&self, image: &Image, at: UnixMillis) -> Outcome {
+        self.search.policy.evaluate(&self.request(image, at))
+    }
+
+    /// The Decrypt of an image.
+    fn request(&self, image: &Image, at: UnixMillis) -> Request<'_> {
         let always = |_: &Request<'_>| Truth::Yes;
-        let goal = Goal {
+        self.search.request(&Goal {
             fixed: self.facts_of(image, at),
             ..self.goal(image.platform, &always)
-        };
-        self.search.policy.evaluate(&self.search.request(&goal))
+        })
     }
 
     #[allow(clippy::unused_self, reason = "reads like its siblings")]

@@ -357,6 +357,29 @@ fn harmless_findings_are_warnings() {
     let mut policy = written();
     remove(&mut policy, "Release1");
     assert_eq!(warnings(&policy), ["RELEASE_LOCKED_OUT"]);
+    let observed = |policy: &Value| {
+        let checks = judge(policy).checks;
+        checks
+            .into_iter()
+            .find(|row| row.name == "usable")
+            .unwrap()
+            .observed
+    };
+    assert_eq!(
+        observed(&policy),
+        "These cannot decrypt: one (no statement allows it)"
+    );
+    add(
+        &mut policy,
+        json!({
+            "Sid": "DenySigner", "Effect": "Deny", "Principal": "*", "Action": "kms:Decrypt", "Resource": "*",
+            "Condition": { "StringEqualsIgnoreCase": { pcr(8): hex("b8") } },
+        }),
+    );
+    assert_eq!(
+        observed(&policy),
+        "These cannot decrypt: one (no statement allows it), two (denied by statement DenySigner)"
+    );
 }
 
 #[test]
