@@ -141,8 +141,11 @@ fn a_lock_names_what_a_server_needs_and_lists_the_rest() {
     for file in ["README.md", "pytorch_model.bin", "vocab.txt", ".hidden"] {
         std::fs::write(place.0.join("dir").join(file), b"x").unwrap();
     }
-    std::fs::create_dir_all(place.0.join("dir/a/b")).unwrap();
-    std::fs::write(place.0.join("dir/a/b/config.json"), b"x").unwrap();
+    for file in ["a/b/config.json", "2_Dense/model.safetensors"] {
+        let path = place.0.join("dir").join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, b"x").unwrap();
+    }
     let lock = ["lock", "dir", "--name", "org/small", "--alias", "other"];
     let locked = place.run(&lock);
     assert!(locked.status.success(), "{}", text(&locked.stderr));
@@ -165,6 +168,7 @@ fn a_lock_names_what_a_server_needs_and_lists_the_rest() {
         files,
         [
             "1_Pooling/config.json",
+            "2_Dense/model.safetensors",
             "config.json",
             "model.safetensors",
             "tokenizer.json"
@@ -185,7 +189,7 @@ fn a_lock_names_what_a_server_needs_and_lists_the_rest() {
     std::fs::write(place.0.join("m.lock.json"), &locked.stdout).unwrap();
     let sealed = place.seal(&["--new-key", "--model-lock", "m.lock.json"]);
     assert!(sealed.status.success(), "{}", text(&sealed.stderr));
-    assert!(text(&sealed.stdout).contains("4 files"));
+    assert!(text(&sealed.stdout).contains("5 files"));
     std::fs::write(place.0.join("dir/config.json"), b"[]").unwrap();
     let changed = place.seal(&["--model-lock", "m.lock.json"]);
     assert_eq!(changed.status.code(), Some(2));

@@ -21,7 +21,11 @@ impl ModelFolder {
     /// # Errors
     /// [`FolderError`] if it cannot be read, or lacks a part of a model.
     pub fn open(folder: &Path) -> Result<Self, FolderError> {
-        Self::of_files(folder, list(folder, Hidden::Listed)?)
+        let files = list(folder, Hidden::Listed)?;
+        if !files.iter().any(|(name, _)| name == "config.json") {
+            return Err(FolderError::Lacks(folder.to_owned(), "config.json"));
+        }
+        Self::of_files(folder, files)
     }
 
     /// Lists the files below `folder` that a server needs: configuration, tokenizer and weights in safetensors. Follows links.
@@ -55,10 +59,10 @@ impl ModelFolder {
     }
 
     fn of_files(folder: &Path, files: Vec<(String, PathBuf)>) -> Result<Self, FolderError> {
-        for needed in ["config.json", "tokenizer.json"] {
-            if !files.iter().any(|(name, _)| name == needed) {
-                return Err(FolderError::Lacks(folder.to_owned(), needed));
-            }
+        // The tokenizer may be in the folder of a module.
+        let is_tokenizer = |name: &str| name.rsplit('/').next() == Some("tokenizer.json");
+        if !files.iter().any(|(name, _)| is_tokenizer(name)) {
+            return Err(FolderError::Lacks(folder.to_owned(), "tokenizer.json"));
         }
         if !files.iter().any(|(name, _)| is_safetensors(name)) {
             return Err(FolderError::Lacks(folder.to_owned(), ".safetensors file"));
@@ -167,21 +171,16 @@ pub struct ServerFiles {
     pub left_out: Vec<String>,
 }
 
-/// Names of Hugging Face's and sentence-transformers' formats: at the top, and one folder for each module.
+/// Names of Hugging Face's and sentence-transformers' formats, at the top and in the folder of a module.
 fn is_needed_by_server(name: &str) -> bool {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     let is_json = |start: &str, end: &str| file.starts_with(start) && file.ends_with(end);
-    let is_needed_json = match folder {
-        "" => {
-            is_json("config", ".json")
-                || is_json("sentence_", "_config.json")
-                || ["modules.json", "tokenizer.json"].contains(&file)
-                || ["tokenizer_config.json", "special_tokens_map.json"].contains(&file)
-        }
-        _ => file == "config.json",
-    };
-    let is_needed =
-        is_needed_json || is_safetensors(file) || is_json("", ".safetensors.index.json");
+    let is_needed = is_json("config", ".json")
+        || is_json("sentence_", "_config.json")
+        || is_json("", ".safetensors.index.json")
+        || is_safetensors(file)
+        || ["modules.json", "tokenizer.json"].contains(&file)
+        || ["tokenizer_config.json", "special_tokens_map.json"].contains(&file);
     is_needed && !folder.contains('/')
 }
 
