@@ -64,3 +64,47 @@ pub(crate) fn docs() -> Result<Option<String>> {
     run(cargo(&["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::process::metadata;
+    use serde_json::Value;
+    use std::fs;
+    use std::path::Path;
+
+    fn list(value: &Value) -> &[Value] {
+        value.as_array().map_or(&[], Vec::as_slice)
+    }
+
+    /// Cargo compiles only the targets that a manifest names where it states `autotests = false`.
+    #[test]
+    fn every_file_of_tests_is_a_module_or_a_target() {
+        let metadata = metadata(&["--no-deps"]).unwrap();
+        let mut joined = 0;
+        for package in list(&metadata["packages"]) {
+            let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+            let folder = manifest.with_file_name("tests");
+            let Ok(main) = fs::read_to_string(folder.join("main.rs")) else {
+                continue;
+            };
+            joined += 1;
+            for entry in fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_str().unwrap();
+                let Some(name) = name.strip_suffix(".rs") else {
+                    continue;
+                };
+                let is_module = main.lines().any(|line| line == format!("mod {name};"));
+                let is_target = list(&package["targets"])
+                    .iter()
+                    .any(|target| target["src_path"] == path.to_str().unwrap());
+                assert!(
+                    is_module || is_target,
+                    "{} is not compiled; list it in main.rs next to it",
+                    path.display()
+                );
+            }
+        }
+        assert!(joined > 0);
+    }
+}
