@@ -9,10 +9,12 @@ pub(crate) fn test() -> Result<Option<String>> {
     let manifest = "--manifest-path=verifier-python/Cargo.toml";
     run(&mut cargo(&["fmt", manifest, "--check"]))?;
     let target = paths::target()?.join("python");
-    // PyO3 needs no interpreter here: the package is built for the stable ABI.
+    // PyO3 needs no interpreter here: the package is built for the stable ABI. Macros and build scripts of this profile are used
+    // again to build the package.
     run(cargo(&[
         "clippy",
         "--quiet",
+        "--release",
         "--locked",
         manifest,
         "--",
