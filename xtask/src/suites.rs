@@ -29,6 +29,8 @@ pub(crate) struct Suite {
     pub(crate) judges: &'static str,
     /// Prerequisites that a machine may lack.
     pub(crate) needs: &'static [Need],
+    /// Whether it runs the programs of [`crate::statics`].
+    pub(crate) runs_programs: bool,
     /// Returns a reason where the suite cannot run and the code is not at fault.
     pub(crate) run: fn() -> Result<Option<String>>,
 }
@@ -100,13 +102,15 @@ pub(crate) const SUITES: &[Suite] = &[
         "static",
         "enclave-server is one static musl binary",
         statically::enclave,
-    ),
+    )
+    .with_programs(),
     suite(
         "counts",
         "no hot path takes more instructions than it did",
         counts::test,
     )
-    .with(&[Need::Valgrind]),
+    .with(&[Need::Valgrind])
+    .with_programs(),
     suite(
         "cloud",
         "host-proxy asks AWS KMS, and reads models from S3 and web servers",
@@ -130,34 +134,40 @@ pub(crate) const SUITES: &[Suite] = &[
         "the Python package: lints, types, and OpenAI's client sealed by it",
         package::test,
     )
-    .with(&[Need::Python, Need::Vectors]),
+    .with(&[Need::Python, Need::Vectors])
+    .with_programs(),
     suite(
         "examples",
         "each printed example, with the official clients, does what is printed",
         examples::test,
     )
-    .with(&[Need::Python]),
+    .with(&[Need::Python])
+    .with_programs(),
     suite(
         "fleet",
         "clients go on while replicas behind HAProxy are killed, stopped, drained, cut off and rolled",
         fleet::test,
-    ),
+    )
+    .with_programs(),
     suite(
         "browser",
         "Chromium against the real processes",
         browser::test,
-    ),
+    )
+    .with_programs(),
     suite(
         "speed",
         "each route scores 95 of 100 as Lighthouse scores, on a phone and on a desktop",
         browser::speed,
-    ),
+    )
+    .with_programs(),
     suite(
         "firefox",
         "Firefox against the real processes, over WebDriver BiDi",
         browser::firefox,
     )
-    .with(&[Need::Firefox]),
+    .with(&[Need::Firefox])
+    .with_programs(),
     suite(
         "platforms",
         "it compiles for Linux on ARM and, as far as it has no C, for macOS; NEON computes what is right",
@@ -169,13 +179,15 @@ pub(crate) const SUITES: &[Suite] = &[
         "the container images build, and what they start answers",
         containers::test,
     )
-    .with(&[Need::Buildah]),
+    .with(&[Need::Buildah])
+    .with_programs(),
     suite(
         "emulator",
         "the enclave image, booted: its module, its measurements, hostile parents, Chromium",
         emulator::test,
     )
-    .with(&[Need::Emulator]),
+    .with(&[Need::Emulator])
+    .with_programs(),
 ];
 
 const fn suite(
@@ -187,6 +199,7 @@ const fn suite(
         name,
         judges,
         needs: &[],
+        runs_programs: false,
         run,
     }
 }
@@ -194,5 +207,12 @@ const fn suite(
 impl Suite {
     const fn with(self, needs: &'static [Need]) -> Self {
         Self { needs, ..self }
+    }
+
+    const fn with_programs(self) -> Self {
+        Self {
+            runs_programs: true,
+            ..self
+        }
     }
 }
