@@ -149,7 +149,7 @@ impl Proxy {
         };
         let is_embedding = without_trailing_slash(parts.uri.path()) == "/v1/embeddings";
         let body = match self.refuse_long && is_embedding {
-            true => truncation::forbid(body).map_err(|_| Refusal::TRUNCATION)?,
+            true => truncation::forbid_truncation(body).map_err(|_| Refusal::TRUNCATION)?,
             false => body,
         };
         let mut sealed = Request::new(body);
@@ -234,7 +234,7 @@ impl Proxy {
         };
         let mut fields = answer.headers().iter();
         if let Some((_, kind)) = fields.find(|(name, _)| name == "content-type") {
-            let truncated = truncation::count(kind.as_bytes(), answer.content());
+            let truncated = truncation::count_truncated(kind.as_bytes(), answer.content());
             self.counts
                 .truncated
                 .fetch_add(truncated as u64, Ordering::Relaxed);

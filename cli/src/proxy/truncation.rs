@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 pub(super) struct TruncationRequested;
 
 /// Adds `"truncate": false` to the body of an embeddings request. Returns other bodies unchanged: the enclave refuses them.
-pub(super) fn forbid(body: Bytes) -> Result<Bytes, TruncationRequested> {
+pub(super) fn forbid_truncation(body: Bytes) -> Result<Bytes, TruncationRequested> {
     // The reader of the enclave, so that both find the same members.
     let Ok(text) = JsonText::read(&body) else {
         return Ok(body);
@@ -40,7 +40,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<b
 }
 
 /// Counts the items of an answer whose texts were truncated.
-pub(super) fn count(media_type: &[u8], content: &[u8]) -> usize {
+pub(super) fn count_truncated(media_type: &[u8], content: &[u8]) -> usize {
     if protocol::media_type::matches(media_type, vectors::MEDIA_TYPE) {
         let vectors = Vectors::decode(content);
         return vectors.map_or(0, |vectors| {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     fn forbidden(body: &'static str) -> Option<String> {
-        let body = forbid(Bytes::from_static(body.as_bytes())).ok()?;
+        let body = forbid_truncation(Bytes::from_static(body.as_bytes())).ok()?;
         Some(String::from_utf8(body.into()).unwrap())
     }
 
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn truncated_items_are_counted_in_each_format() {
         let json = br#"{"clearseal":{"ignored":["\"truncated\":true"]},"data":[{"clearseal":{"tokens":9,"truncated":true}},{"clearseal":{"tokens":9,"truncated":false}},{"clearseal":{"tokens":9,"truncated":true}}]}"#;
-        assert_eq!(count(b"application/json", json), 2);
+        assert_eq!(count_truncated(b"application/json", json), 2);
         let vectors = Vectors {
             items: None,
             tokens: vec![9, 9],
@@ -113,7 +113,7 @@ mod tests {
             values: vec![1.0, 1.0],
         };
         let tensors = vectors.encode().unwrap();
-        assert_eq!(count(vectors::MEDIA_TYPE.as_bytes(), &tensors), 1);
-        assert_eq!(count(vectors::MEDIA_TYPE.as_bytes(), b""), 0);
+        assert_eq!(count_truncated(vectors::MEDIA_TYPE.as_bytes(), &tensors), 1);
+        assert_eq!(count_truncated(vectors::MEDIA_TYPE.as_bytes(), b""), 0);
     }
 }

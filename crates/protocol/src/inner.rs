@@ -228,7 +228,7 @@ fn join_fields(section: Section<'_>) -> Result<Vec<(String, String)>, InnerError
         let (name, value) = (text(name, "field name")?, text(value, "field value")?);
         match headers.iter_mut().find(|(earlier, _)| earlier == name) {
             None => headers.push((name.to_owned(), value.to_owned())),
-            Some((_, list)) => rules::join(name, list, value)?,
+            Some((_, list)) => rules::append_line(name, list, value)?,
         }
     }
     Ok(headers)

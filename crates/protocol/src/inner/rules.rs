@@ -93,7 +93,7 @@ const SINGLE: [&str; 5] = [
 ];
 
 /// Appends a further line of the list `name` (RFC 9110 §5.3). Empty elements are left out (§5.6.1).
-pub(super) fn join(name: &str, list: &mut String, value: &str) -> Result<(), InnerError> {
+pub(super) fn append_line(name: &str, list: &mut String, value: &str) -> Result<(), InnerError> {
     if SINGLE.contains(&name) || name.starts_with("clearseal-") {
         return Err(InnerError::Field("sent twice, but it has one value"));
     }
