@@ -23,10 +23,10 @@ use tokio::time::Instant;
 
 use crate::admission::{Quota, Reservation};
 use crate::config::Config;
-use crate::connector::{self, Connector, EnclaveStream};
+use crate::connector::{self, Connector};
 use crate::fleet::Fleet;
 use crate::problem::Problem;
-use crate::relay::{ENCLAVE_HINT, collect_answer, enclave_uri};
+use crate::relay::{ENCLAVE_HINT, classify_error, collect_answer, enclave_uri};
 use crate::source::Peer;
 
 /// Name of the protocol in the enclave's Upgrade.
@@ -55,12 +55,6 @@ enum Carrier {
 
 type Stream = TokioIo<Upgraded>;
 
-/// A connection to an enclave that is not upgraded yet.
-struct EnclaveConnection {
-    index: usize,
-    stream: TokioIo<EnclaveStream>,
-}
-
 /// An enclave's answer to the Upgrade.
 enum EnclaveAnswer {
     Upgraded(Stream),
@@ -69,7 +63,7 @@ enum EnclaveAnswer {
 }
 
 impl Channels {
-    /// Notifies `traffic` whenever bytes pass: the enclave may have issued a receipt.
+    /// Notifies `traffic` when an enclave answers after a handshake: it may have issued a receipt.
     pub(crate) fn new(config: &Config, fleet: Fleet, traffic: Arc<Notify>) -> Self {
         Self {
             connector: Connector {
@@ -128,33 +122,35 @@ impl Channels {
         Ok(response)
     }
 
-    /// Connects to an enclave: the one that the client names, where it is reachable.
-    async fn connect_enclave(
-        &self,
-        name: Option<&HeaderValue>,
-    ) -> Result<EnclaveConnection, Problem> {
+    /// Has an enclave upgrade a fresh connection to a channel: the one that the client names, where it is reachable.
+    async fn ask(&self, name: Option<&HeaderValue>) -> Result<EnclaveAnswer, Problem> {
         let mut tried = Vec::with_capacity(self.fleet.len());
-        while tried.len() < self.fleet.len() {
+        loop {
             let index = self.fleet.choose(name, &tried);
-            match self.connector.open(index).await {
-                Ok(stream) => {
-                    self.fleet.record_answer(index, None);
-                    return Ok(EnclaveConnection { index, stream });
-                }
-                Err(_) => self.fleet.record_failure(index),
-            }
             tried.push(index);
+            match self.ask_one(index).await {
+                Ok(answer) => {
+                    self.fleet.record_answer(index, None);
+                    return Ok(answer);
+                }
+                Err(Problem::EnclaveUnreachable) => {
+                    self.fleet.record_failure(index);
+                    if tried.len() >= self.fleet.len() {
+                        return Err(Problem::EnclaveUnreachable);
+                    }
+                }
+                Err(problem) => return Err(problem),
+            }
         }
-        Err(Problem::EnclaveUnreachable)
     }
 
-    /// Has an enclave upgrade a fresh connection to a channel.
-    async fn ask(&self, name: Option<&HeaderValue>) -> Result<EnclaveAnswer, Problem> {
-        let EnclaveConnection { index, stream } = self.connect_enclave(name).await?;
-        let invalid = |_| Problem::EnclaveInvalidAnswer;
+    async fn ask_one(&self, index: usize) -> Result<EnclaveAnswer, Problem> {
+        let stream = self.connector.open(index).await;
+        let stream = stream.map_err(|_| Problem::EnclaveUnreachable)?;
+        let classify = |error: hyper::Error| classify_error(&error);
         let (mut sender, connection) = hyper::client::conn::http1::handshake(stream)
             .await
-            .map_err(invalid)?;
+            .map_err(classify)?;
         // This task ends with its connection. How that ends is not needed here.
         tokio::spawn(connection.with_upgrades());
         let request = http::Request::builder()
@@ -164,13 +160,13 @@ impl Channels {
             .header(header::UPGRADE, PROTOCOL)
             .body(Empty::<Bytes>::new())
             .map_err(|_| Problem::EnclaveInvalidAnswer)?;
-        let mut response = sender.send_request(request).await.map_err(invalid)?;
+        let mut response = sender.send_request(request).await.map_err(classify)?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let deadline = Instant::now() + self.connect;
             let refusal = collect_answer(response, deadline).await?;
             return Ok(EnclaveAnswer::Refused(refusal));
         }
-        let upgraded = hyper::upgrade::on(&mut response).await.map_err(invalid)?;
+        let upgraded = hyper::upgrade::on(&mut response).await.map_err(classify)?;
         Ok(EnclaveAnswer::Upgraded(TokioIo::new(upgraded)))
     }
 }
@@ -240,8 +236,8 @@ async fn relay_unframed(client: Stream, enclave: Stream, activity: &Activity) ->
     let (from_client, to_client) = tokio::io::split(client);
     let (from_enclave, to_enclave) = tokio::io::split(enclave);
     tokio::try_join!(
-        copy(from_client, to_enclave, activity),
-        copy(from_enclave, to_client, activity)
+        copy(from_client, to_enclave, || activity.record_client()),
+        copy(from_enclave, to_client, || activity.record_enclave())
     )
     .map(|((), ())| ())
 }
@@ -250,7 +246,7 @@ async fn relay_unframed(client: Stream, enclave: Stream, activity: &Activity) ->
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    activity: &Activity,
+    record: impl Fn(),
 ) -> io::Result<()> {
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -258,30 +254,66 @@ async fn copy(
         let Some(read @ [_, ..]) = buffer.get(..count) else {
             return to.shutdown().await;
         };
-        activity.record();
+        record();
         to.write_all(read).await?;
         to.flush().await?;
-        activity.record();
+        record();
     }
 }
 
-/// Time of the last bytes.
+/// Time of the last bytes, and how far the exchange has come.
 struct Activity {
     last: Mutex<Instant>,
+    turn: Mutex<Turn>,
     traffic: Arc<Notify>,
+}
+
+/// How far an exchange has come. A receipt comes with an answer to a request, and a request after a handshake.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Only the client has sent bytes, which may be any.
+    Begun,
+    /// The enclave has answered in the handshake.
+    Answered,
+    /// The client has sent bytes after that answer.
+    Requested,
 }
 
 impl Activity {
     fn new(traffic: Arc<Notify>) -> Self {
         Self {
             last: Mutex::new(Instant::now()),
+            turn: Mutex::new(Turn::Begun),
             traffic,
         }
     }
 
-    fn record(&self) {
+    /// Records bytes of the client.
+    fn record_client(&self) {
+        self.record(|turn| match turn {
+            Turn::Begun => Turn::Begun,
+            Turn::Answered | Turn::Requested => Turn::Requested,
+        });
+    }
+
+    /// Records bytes of the enclave, and notifies of those that may be an answer with a receipt.
+    fn record_enclave(&self) {
+        let before = self.record(|turn| match turn {
+            Turn::Begun | Turn::Answered => Turn::Answered,
+            Turn::Requested => Turn::Requested,
+        });
+        if before == Turn::Requested {
+            self.traffic.notify_one();
+        }
+    }
+
+    /// Moves on, and returns the turn before.
+    fn record(&self, next: impl FnOnce(Turn) -> Turn) -> Turn {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        self.traffic.notify_one();
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *turn;
+        *turn = next(before);
+        before
     }
 
     fn last(&self) -> Instant {
@@ -297,5 +329,32 @@ impl Activity {
             }
             tokio::time::sleep_until(end).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    /// Anyone can open a channel and send bytes, which must not cause signatures of the enclave.
+    #[test]
+    fn only_answers_after_a_handshake_are_traffic() {
+        let traffic = Arc::new(Notify::new());
+        let activity = Activity::new(Arc::clone(&traffic));
+        let is_notified = || traffic.notified().now_or_never().is_some();
+        for _ in 0..3 {
+            activity.record_client();
+            assert!(!is_notified());
+        }
+        for _ in 0..2 {
+            activity.record_enclave();
+            assert!(!is_notified(), "an answer in the handshake");
+        }
+        activity.record_client();
+        assert!(!is_notified(), "a request");
+        activity.record_enclave();
+        assert!(is_notified(), "an answer");
     }
 }

@@ -27,11 +27,14 @@ use tokio::sync::Notify;
 
 use crate::relay::Relay;
 use address::Allowed;
+use refresh::CurrentList;
 
 /// Upper bound on addresses, including those that documents name.
 const MAX_ADDRESSES: usize = 32;
 /// Pause after a failure, and the shortest one between two rounds.
 const RETRY: Duration = Duration::from_secs(60);
+/// Pause while the enclave gives no document, such as before its start.
+const START_RETRY: Duration = Duration::from_secs(5);
 /// Path of the proxy's own request for a document, of which only the certificates are used. No verifier relies on its nonce.
 const OWN_DOCUMENT: &str = "/v1/attestation?nonce=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 const MAX_EVIDENCE: usize = 64 << 10;
@@ -76,14 +79,16 @@ struct Inner {
     folders: Vec<PathBuf>,
     client: Client<HttpConnector, Empty<Bytes>>,
     state: Mutex<Lists>,
-    /// Notified of each new address.
-    found: Notify,
+    /// Notified when a client's document may name an unknown address.
+    unknown: Notify,
 }
 
 #[derive(Default)]
 struct Lists {
     /// Lists by address.
     lists: BTreeMap<String, List>,
+    /// The last valid list of each file.
+    files: BTreeMap<PathBuf, CurrentList>,
     served: Bytes,
 }
 
@@ -136,47 +141,45 @@ impl Crls {
             folders,
             client: Client::builder(TokioExecutor::new()).build_http(),
             state: Mutex::new(state),
-            found: Notify::new(),
+            unknown: Notify::new(),
         }))))
     }
 
-    /// Remembers the addresses that the certificates of evidence name.
-    pub(crate) fn learn(&self, evidence: &[u8]) {
+    /// Has the proxy request a document of its own, where a client's document may name an unknown address. That document is no source
+    /// of addresses: it holds a nonce, in which the client could name any.
+    pub(crate) fn notice(&self, evidence: &[u8]) {
         let Some(inner) = self.0.as_ref().filter(|inner| inner.from_chain) else {
             return;
         };
-        for address in inner.allowed.find(evidence) {
-            let mut state = inner.state();
-            if state.lists.contains_key(&address) || !state.make_room() {
-                continue;
-            }
-            tracing::info!(%address, "a certificate names a revocation list");
-            state.lists.insert(address, List::default());
-            inner.found.notify_one();
+        let found = inner.allowed.find(evidence);
+        let state = inner.state();
+        if found
+            .iter()
+            .any(|address| !state.lists.contains_key(address))
+        {
+            inner.unknown.notify_one();
         }
     }
 
     /// Keeps the lists current while it is polled.
     pub(crate) async fn follow(self, relay: Relay) {
-        let Some(inner) = self.0.clone() else { return };
+        let Some(inner) = self.0 else { return };
         loop {
-            if inner.from_chain && inner.state().lists.is_empty() {
-                // Before the first client asks. Later documents are read as they pass.
-                if let Ok((StatusCode::OK, evidence)) =
-                    relay.fetch(OWN_DOCUMENT, MAX_EVIDENCE).await
-                {
-                    self.learn(&evidence);
-                }
-            }
-            let mut pause = inner.refresh().await;
-            if inner.from_chain && inner.state().lists.is_empty() {
-                // The enclave is not running yet.
-                pause = RETRY;
-            }
+            let has_answered = !inner.from_chain || inner.learn(&relay).await;
+            let begun = tokio::time::Instant::now();
+            let pause = inner.refresh().await;
+            let (pause, shortest) = match has_answered {
+                true => (pause, RETRY),
+                false => (pause.min(START_RETRY), START_RETRY),
+            };
+            let unknown = async {
+                inner.unknown.notified().await;
+                // Clients choose when they ask, so they must not choose how often the proxy does.
+                tokio::time::sleep_until(begun + shortest).await;
+            };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                // The addresses of one chain arrive together: wait for the rest of them.
-                () = inner.found.notified() => tokio::time::sleep(Duration::from_secs(1)).await,
+                () = unknown => {}
             }
         }
     }
@@ -195,6 +198,28 @@ impl Lists {
 }
 
 impl Inner {
+    /// Remembers the addresses that the certificates of the enclaves name. Returns whether every enclave answered.
+    async fn learn(&self, relay: &Relay) -> bool {
+        let mut has_answered = true;
+        // Each request goes to the next enclave in turn.
+        for _ in 0..relay.fleet().len() {
+            let Ok((StatusCode::OK, evidence)) = relay.fetch(OWN_DOCUMENT, MAX_EVIDENCE).await
+            else {
+                has_answered = false;
+                continue;
+            };
+            for address in self.allowed.find(&evidence) {
+                let mut state = self.state();
+                if state.lists.contains_key(&address) || !state.make_room() {
+                    continue;
+                }
+                tracing::info!(%address, "a certificate names a revocation list");
+                state.lists.insert(address, List::default());
+            }
+        }
+        has_answered
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, Lists> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

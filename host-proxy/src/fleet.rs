@@ -57,12 +57,13 @@ impl Fleet {
     }
 
     /// Chooses the enclave for a request under this name, other than those in `tried`: the one that has the name, else the next
-    /// in turn that is not paused. Where all are paused, it is the next in turn: its answer reports the failure.
+    /// in turn that is not paused. If all are paused, returns the one that has the name, which alone can open the request, or the next
+    /// in turn, so that the client gets its error.
     pub(crate) fn choose(&self, name: Option<&HeaderValue>, tried: &[usize]) -> usize {
         let now = Instant::now();
         let left = |index: &usize| !tried.contains(index);
-        if let Some(named) = name.and_then(|name| self.find(name))
-            && left(&named)
+        let named = name.and_then(|name| self.find(name)).filter(left);
+        if let Some(named) = named
             && self.member(named).admit(now)
         {
             return named;
@@ -75,6 +76,7 @@ impl Fleet {
         };
         in_turn()
             .find(|&index| self.member(index).admit(now))
+            .or(named)
             .or_else(|| in_turn().next())
             .unwrap_or(0)
     }
@@ -198,6 +200,11 @@ mod tests {
         fleet.record_failure(1);
         let first = fleet.choose(None, &[]);
         assert_ne!(fleet.choose(None, &[first]), first);
+        let known = name("0011223344556677");
+        fleet.record_answer(1, Some(&known));
+        fleet.record_failure(1);
+        assert!((0..4).all(|_| fleet.choose(Some(&known), &[]) == 1));
+        assert_eq!(fleet.choose(Some(&known), &[1]), 0);
         let alone = Fleet::new(1);
         alone.record_failure(0);
         assert_eq!(alone.choose(None, &[]), 0);

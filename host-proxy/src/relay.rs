@@ -39,7 +39,7 @@ use gateway::Admitted;
 use nonce_batcher::NonceBatcher;
 use readiness::Readiness;
 
-pub(crate) use exchange::{collect_answer, enclave_uri};
+pub(crate) use exchange::{classify_error, collect_answer, enclave_uri};
 pub(crate) use headers::ENCLAVE_HINT;
 
 /// Longest query, bytes. A nonce of 64 bytes is 86 characters long, and no endpoint takes more than that and a name.
@@ -52,6 +52,8 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 const ATTESTATIONS_AT_ONCE: usize = 4;
 /// Longest wait of a request for a document.
 const ATTESTATION_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time that a slow sender leaves to the enclave, but at most a quarter of the whole exchange.
+const RESERVED: Duration = Duration::from_secs(5);
 /// Longest wait of a sealed request for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -67,7 +69,7 @@ pub(crate) struct Relay {
     attestations: FairQueue,
     nonces: NonceBatcher,
     readiness: Readiness,
-    /// Learns addresses of revocation lists from every document.
+    /// Notices new addresses of revocation lists in documents.
     crls: Crls,
     metrics: Metrics,
     limits: Limits,
@@ -86,6 +88,19 @@ struct Limits {
     total: Duration,
     /// Time that a client may send nothing.
     stall: Duration,
+}
+
+impl Limits {
+    /// The part of the whole time that a slow sender leaves to the enclave.
+    fn reserved(&self) -> Duration {
+        self.first_byte.min(self.total / 4).min(RESERVED)
+    }
+
+    /// Longest time in which a request's body arrives.
+    fn receiving(&self) -> Duration {
+        let reserved = self.reserved();
+        self.total - reserved - PERMIT_TIMEOUT.min(reserved)
+    }
 }
 
 impl Relay {
@@ -141,12 +156,13 @@ impl Relay {
         if request.body().size_hint().lower() > self.limits.request {
             return Err(Problem::BodyTooLarge);
         }
-        let deadline = Instant::now() + self.limits.total;
+        let begun = Instant::now();
+        let deadline = begun + self.limits.total;
         let (head, body) = request.into_parts();
         let limits = ReceiveLimits {
             bytes: self.limits.request,
             allowance: self.limits.stall,
-            deadline,
+            deadline: begun + self.limits.receiving(),
         };
         // Buffers the whole body first, so slow senders hold no permit.
         let received = receive(body, limits, peer.source, &self.memory).await?;
@@ -165,5 +181,26 @@ impl Relay {
             request_memory: received.memory,
         };
         self.relay_sealed(request, deadline, admitted).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_sender_leaves_time_to_the_enclave() {
+        for (total, first_byte, reserved) in [(120, 60, 5.0), (8, 60, 2.0), (120, 1, 1.0)] {
+            let limits = Limits {
+                request: 0,
+                answer: 0,
+                first_byte: Duration::from_secs(first_byte),
+                total: Duration::from_secs(total),
+                stall: Duration::ZERO,
+            };
+            assert_eq!(limits.reserved(), Duration::from_secs_f64(reserved));
+            let left = limits.total - limits.receiving();
+            assert_eq!(left, limits.reserved() * 2, "for a permit, and the enclave");
+        }
     }
 }

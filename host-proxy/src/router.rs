@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use http::{HeaderValue, Method, Version, header};
@@ -58,17 +58,8 @@ pub(crate) fn build(
         )
         .route(
             "/v1/gateway",
-            endpoint(&relay, "POST, OPTIONS", Method::POST).layer(map_response({
-                let traffic = Arc::clone(&traffic);
-                move |answer: Response| {
-                    // A refusal comes without a receipt, and is cheap to provoke. The receipt of a lost answer is pulled at
-                    // the next interval.
-                    if answer.status().is_success() {
-                        traffic.notify_one();
-                    }
-                    async { answer }
-                }
-            })),
+            endpoint(&relay, "POST, OPTIONS", Method::POST)
+                .layer(from_fn_with_state(Arc::clone(&traffic), notify_of_receipt)),
         )
         .route("/v1/crls", any(crls::serve).with_state(crls.clone()))
         .route(
@@ -129,6 +120,21 @@ async fn require_one_host(request: Request, next: Next) -> Result<Response, Prob
         return Err(Problem::HostInvalid);
     }
     Ok(next.run(request).await)
+}
+
+/// Notifies of an answer that may have a receipt. A refusal and a preflight have none, and are cheap to provoke. The receipt of a lost
+/// answer is pulled at the next interval.
+async fn notify_of_receipt(
+    State(traffic): State<Arc<Notify>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_sealed = request.method() == Method::POST;
+    let answer = next.run(request).await;
+    if is_sealed && answer.status().is_success() {
+        traffic.notify_one();
+    }
+    answer
 }
 
 async fn open_channel(State(channels): State<Channels>, request: Request) -> Response {

@@ -125,6 +125,42 @@ async fn a_host_that_is_not_allowed_is_never_asked() {
     assert!(proxy.get("/v1/crls").await.body.is_empty());
 }
 
+/// The nonce of a client is in its document, so a document is no source of addresses.
+#[tokio::test]
+async fn a_client_names_no_address() {
+    let published = list(LATE, 8);
+    let body = published.clone();
+    let files = Router::new()
+        .route("/a.crl", get(move || async move { Body::from(body) }))
+        .route("/chosen.crl", get(|| async { Body::from(list(LATE, 9)) }));
+    let (address, asked) = publish(files).await;
+    let named = |path: &str| {
+        let url = format!("http://{address}/{path}");
+        [&[0x86, u8::try_from(url.len()).unwrap()], url.as_bytes()].concat()
+    };
+    let (chain, chosen) = (named("a.crl"), named("chosen.crl"));
+    // As an enclave does, the fake one repeats the nonce: here for every nonce but that of the proxy's own request.
+    let router = Router::new().route(
+        "/v1/attestation",
+        get(move |request: axum::extract::Request| async move {
+            let is_own = request.uri().query().unwrap().contains(&"A".repeat(43));
+            Body::from([chain, if is_own { Vec::new() } else { chosen }].concat())
+        }),
+    );
+    let enclave = FakeEnclave::start(router);
+    let host = format!("--crl-host={address}");
+    let proxy = Running::start(&enclave.path(), &["--crl=chain", &host]).await;
+    assert_eq!(served(&proxy).await, published);
+    for _ in 0..10 {
+        let answer = proxy
+            .get("/v1/attestation?nonce=BBBBBBBBBBBBBBBBBBBBBB")
+            .await;
+        assert_eq!(answer.status, StatusCode::OK);
+    }
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
 #[tokio::test]
 async fn redirects_large_lists_expired_lists_and_other_files_are_not_served() {
     let files = Router::new()

@@ -90,6 +90,24 @@ async fn a_channel_goes_to_the_enclave_that_the_client_has_verified() {
     }
 }
 
+/// It accepts connections and closes them, as a process does that is ending.
+#[tokio::test]
+async fn a_channel_goes_to_another_enclave_where_the_connection_is_lost() {
+    let (a, b) = (FakeEnclave::absent(), FakeEnclave::start(named(B)));
+    let closing = a.listen();
+    tokio::spawn(async move { while closing.accept().await.is_ok() {} });
+    let second = format!("--enclave=unix:{}", b.path().display());
+    let proxy = Running::start(&a.path(), &[&second]).await;
+    let request = "GET /v1/channel HTTP/1.1\r\nhost: p\r\nconnection: upgrade, close\r\nupgrade: clearseal-channel\r\n\r\n";
+    for _ in 0..3 {
+        let answer = proxy.raw(request.as_bytes()).await;
+        assert!(answer.ends_with(B), "{answer}");
+    }
+    let alone = Running::start(&a.path(), &[]).await;
+    let answer = alone.raw(request.as_bytes()).await;
+    assert!(answer.contains("ENCLAVE_UNREACHABLE"), "{answer}");
+}
+
 #[tokio::test]
 async fn an_unreachable_enclave_is_skipped_until_it_returns() {
     let (mut a, _b, proxy) = two().await;

@@ -80,7 +80,7 @@ async fn copy_to_enclave(
             Err(FrameError::Io(error)) => return Err(error),
         };
         if let Opcode::Data { last } = header.opcode {
-            activity.record();
+            activity.record_client();
             inside = !last;
             let (mut left, mut mask) = (header.length, header.mask);
             while left > 0 {
@@ -95,7 +95,7 @@ async fn copy_to_enclave(
                 unmask(read, &mut mask);
                 to.write_all(read).await?;
                 left -= count as u64;
-                activity.record();
+                activity.record_client();
             }
             to.flush().await?;
             continue;
@@ -144,10 +144,10 @@ async fn copy_to_page(
         let Some(read @ [_, ..]) = buffer.get(..count) else {
             return close(to, NORMAL).await;
         };
-        activity.record();
+        activity.record_enclave();
         to.write_all(&encode_frame(BINARY, read)).await?;
         to.flush().await?;
-        activity.record();
+        activity.record_enclave();
     }
 }
 

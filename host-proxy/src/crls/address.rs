@@ -22,12 +22,14 @@ impl Allowed {
     pub(super) fn allows(&self, uri: &Uri) -> bool {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
         let path = uri.path();
+        // Hosts are the same in upper and in lower case (RFC 3986 §3.2.2).
         let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
+        let authority = authority.to_ascii_lowercase();
         uri.scheme_str() == Some("http")
             && uri.query().is_none()
             && path.len() > 1
             && path.bytes().all(is_allowed)
-            && (is_aws(authority) || self.0.iter().any(|host| host == authority))
+            && (is_aws(&authority) || self.0.contains(&authority))
     }
 
     /// Finds allowed addresses in the certificates of evidence, without parsing it: an address is a uniformResourceIdentifier (RFC
@@ -74,12 +76,13 @@ mod tests {
 
     #[test]
     fn only_lists_of_aws_and_of_allowed_hosts_are_fetched() {
-        let allowed = Allowed::new(&["127.0.0.1:9".to_owned()]);
+        let allowed = Allowed::new(&["127.0.0.1:9".to_owned(), "Crl.example".to_owned()]);
         let allows = |uri: &str| uri.parse().is_ok_and(|uri| allowed.allows(&uri));
         for good in [
             "http://aws-nitro-enclaves-crl.s3.amazonaws.com/crl/a-1.crl",
             "http://crl-us-east-1-aws-nitro-enclaves.s3.us-east-1.amazonaws.com/crl/a.crl",
             "http://127.0.0.1:9/a.crl",
+            "http://CRL.example/a.crl",
         ] {
             assert!(allows(good), "{good}");
         }

@@ -108,7 +108,7 @@ impl Relay {
             return Err(Problem::AnswerTooLarge);
         }
         let evidence = collect(body, limit, deadline).await?;
-        self.crls.learn(&evidence);
+        self.crls.notice(&evidence);
         Ok((filter_answer(head), evidence))
     }
 }

@@ -1,6 +1,6 @@
 //! One exchange with an enclave: which enclave is asked, how often, and what its failures mean.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -9,7 +9,6 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Error as ClientError;
 use tokio::time::Instant;
 
 use super::headers::{ENCLAVE_HINT, filter_answer, filter_request};
@@ -54,9 +53,9 @@ impl Relay {
         let (head, body) = request.into_parts();
         let headers = filter_request(&head.headers);
         let is_get = head.method == Method::GET;
-        // A GET changes nothing, so it may be sent twice, to the same enclave where there is only one: a closing connection
-        // may have swallowed it. Another enclave cannot open a request that was sealed to a lost one; its answer tells the
-        // client so.
+        // A GET changes nothing. It is sent a second time, because the first may have gone to a connection that was closing; with
+        // one enclave, to that one. Another enclave cannot open a request that was sealed to a lost one; its answer tells the client
+        // so.
         let attempts = self.fleet.len().max(if is_get { 2 } else { 1 });
         let mut tried = Vec::with_capacity(attempts);
         loop {
@@ -65,6 +64,7 @@ impl Relay {
             *outgoing.uri_mut() = enclave_uri(&head.uri, index)?;
             outgoing.headers_mut().clone_from(&headers);
             outgoing.method_mut().clone_from(&head.method);
+            let is_fair = deadline >= Instant::now() + self.limits.reserved() / 2;
             let answer = self.ask_once(outgoing, deadline).await;
             tried.push(index);
             let is_last = tried.len() >= attempts;
@@ -80,7 +80,8 @@ impl Relay {
                 }
                 Err(problem) => {
                     let unreachable = matches!(problem, Problem::EnclaveUnreachable);
-                    if unreachable || matches!(problem, Problem::EnclaveTimeout) {
+                    // An enclave that had almost no time is not at fault.
+                    if unreachable || is_fair && matches!(problem, Problem::EnclaveTimeout) {
                         self.fleet.record_failure(index);
                     }
                     if is_last || !unreachable {
@@ -130,8 +131,9 @@ fn is_unready(answer: &Response<Incoming>) -> bool {
     answer.status() == StatusCode::SERVICE_UNAVAILABLE
 }
 
-fn classify_error(error: &ClientError) -> Problem {
-    let mut cause = error.source();
+/// Distinguishes a lost connection from bytes that are not HTTP.
+pub(crate) fn classify_error(error: &(dyn Error + 'static)) -> Problem {
+    let mut cause = Some(error);
     while let Some(inner) = cause {
         if let Some(http) = inner.downcast_ref::<hyper::Error>()
             && (http.is_parse() || http.is_parse_too_large())
