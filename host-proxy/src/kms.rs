@@ -18,6 +18,7 @@ use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use base64ct::{Base64, Encoding};
 use http::{StatusCode, header};
 use serde::Deserialize;
 use serde_json::Value;
@@ -33,6 +34,8 @@ const MAX_REQUEST: usize = 64 << 10;
 const MAX_ANSWER: usize = 16 << 10;
 /// Requests at once. An enclave makes one in its lifetime.
 const AT_ONCE: usize = 2;
+/// Longest wait for other requests. With all attempts it is shorter than an enclave waits for its answer.
+const TURN_TIMEOUT: Duration = Duration::from_secs(8);
 /// Longest wait for one answer of KMS.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Pauses before the second and the third attempt.
@@ -94,6 +97,16 @@ pub(crate) struct Decrypt {
     pub(crate) recipient: Recipient,
 }
 
+impl Decrypt {
+    /// Whether the members that hold bytes are base64.
+    fn is_base64(&self) -> bool {
+        let members = [&self.ciphertext_blob, &self.recipient.attestation_document];
+        members
+            .into_iter()
+            .all(|text| Base64::decode_vec(text).is_ok())
+    }
+}
+
 /// The enclave, as KMS recognises it.
 #[derive(Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase")]
@@ -130,14 +143,15 @@ async fn decrypt(State(state): State<KmsState>, body: Bytes) -> Response {
             "host-proxy has no KMS; start it with --kms-region, or with --simulate-kms for development",
         );
     };
-    let Ok(request) = serde_json::from_slice::<Decrypt>(&body) else {
+    let request = serde_json::from_slice::<Decrypt>(&body);
+    let Some(request) = request.ok().filter(Decrypt::is_base64) else {
         return refuse(
             StatusCode::BAD_REQUEST,
             "ValidationException",
             "the request is not Decrypt with an attested recipient",
         );
     };
-    let Ok(_slot) = state.slots.try_acquire() else {
+    let Ok(Ok(_slot)) = tokio::time::timeout(TURN_TIMEOUT, state.slots.acquire()).await else {
         return refuse(
             StatusCode::SERVICE_UNAVAILABLE,
             "LimitExceededException",

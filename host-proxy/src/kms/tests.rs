@@ -97,6 +97,38 @@ async fn an_error_of_kms_is_tried_three_times_at_most() {
     assert_eq!((status, &body["__type"]), (502, &json!("KMS_UNREACHABLE")));
 }
 
+/// Answers after this time.
+struct Slow(Duration);
+
+impl KeyService for Slow {
+    fn decrypt<'a>(&'a self, _: &'a Decrypt) -> Attempt<'a> {
+        Box::pin(async move {
+            tokio::time::sleep(self.0).await;
+            Ok(KmsAnswer {
+                status: StatusCode::OK,
+                body: json!({ "KeyId": "arn" }),
+            })
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn enclaves_that_start_together_wait_for_their_turn() {
+    let second = Duration::from_secs(1);
+    for (time, last) in [(TURN_TIMEOUT - second, 200), (TURN_TIMEOUT + second, 503)] {
+        let router = routes(Some(Arc::new(Slow(time))));
+        let ask = || async {
+            let request = Request::post("/v1/kms/decrypt")
+                .body(axum::body::Body::from(request().to_string()))
+                .unwrap();
+            let answer = router.clone().oneshot(request).await.unwrap();
+            answer.status().as_u16()
+        };
+        let answers = tokio::join!(ask(), ask(), ask());
+        assert_eq!(answers, (200, 200, last));
+    }
+}
+
 /// Its answer would be the data key.
 #[tokio::test(start_paused = true)]
 async fn a_request_without_a_recipient_is_never_sent() {
@@ -107,6 +139,10 @@ async fn a_request_without_a_recipient_is_never_sent() {
     };
     let mut extra_member = request();
     extra_member["DryRun"] = true.into();
+    let mut not_base64 = request();
+    not_base64["CiphertextBlob"] = "?".into();
+    let mut no_document = request();
+    no_document["Recipient"]["AttestationDocument"] = "A".into();
     let mut null_recipient = request();
     null_recipient["Recipient"] = Value::Null;
     for body in [
@@ -114,6 +150,8 @@ async fn a_request_without_a_recipient_is_never_sent() {
         without("KeyId"),
         extra_member.to_string(),
         null_recipient.to_string(),
+        not_base64.to_string(),
+        no_document.to_string(),
         String::new(),
     ] {
         let service = Scripted::new(Vec::new());
