@@ -38,7 +38,7 @@ pub(crate) struct Received {
 #[derive(Clone, Copy)]
 pub(crate) struct ReceiveLimits {
     pub(crate) bytes: u64,
-    /// Time that a sender has in addition to [the time for its bytes](pace::time_for).
+    /// Time for which a sender may send nothing; see [`pace`].
     pub(crate) allowance: Duration,
     pub(crate) deadline: Instant,
 }
@@ -51,19 +51,22 @@ pub(crate) async fn receive(
     source: Source,
     quota: &Quota,
 ) -> Result<Received, Problem> {
-    let begun = Instant::now();
+    let mut left = limits.allowance;
     let mut memory = quota.reserve(source, 0)?;
     let mut bytes = BytesMut::new();
     loop {
-        let due = begun + limits.allowance + pace::time_for(bytes.len());
-        let frame = timeout_at(due.min(limits.deadline), body.frame())
+        let begun = Instant::now();
+        let frame = timeout_at((begun + left).min(limits.deadline), body.frame())
             .await
             .map_err(|_| Problem::BodyTimeout)?;
+        left = left.saturating_sub(begun.elapsed());
         let Some(frame) = frame else { break };
         // Trailers are not part of the protocol, and would bypass the list of header fields.
         let Ok(data) = frame.map_err(|_| Problem::BodyIncomplete)?.into_data() else {
             break;
         };
+        // As for answers: bytes add to the allowance, up to its first value.
+        left = (left + pace::time_for(data.len())).min(limits.allowance);
         let length = bytes.len() + data.len();
         if length as u64 > limits.bytes {
             return Err(Problem::BodyTooLarge);
@@ -237,5 +240,46 @@ impl HttpBody for StreamedBody {
         self.pieces
             .poll_recv(context)
             .map(|piece| piece.map(|piece| piece.map(|(data, _)| Frame::data(data))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    /// A body of `bytes` at once, after which its sender is silent.
+    struct Silent(Option<Bytes>);
+
+    impl HttpBody for Silent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match self.0.take() {
+                Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_sender_has_its_allowance_however_much_it_has_sent() {
+        let begun = Instant::now();
+        let limits = ReceiveLimits {
+            bytes: 8 << 20,
+            allowance: Duration::from_secs(10),
+            deadline: begun + Duration::from_secs(120),
+        };
+        let source = Source::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
+        let body = Body::new(Silent(Some(vec![0; 4 << 20].into())));
+        let quota = Quota::new(8 << 20, 100);
+        let received = receive(body, limits, source, &quota).await;
+        assert_eq!(received.err(), Some(Problem::BodyTimeout));
+        assert_eq!(begun.elapsed().as_secs(), 10);
     }
 }

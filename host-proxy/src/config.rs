@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sockets::{EnclaveAddress, ListenAddress, parse_duration};
 
+use crate::body::chargeable;
 use crate::crls::CrlPlace;
 
 /// Relay sealed requests to an enclave and serve the page that makes them
@@ -78,7 +79,7 @@ pub struct Config {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = parse_count)]
     pub max_channels: usize,
     /// Bytes of bodies in memory at once, beyond the first 16 KiB of each: those of requests until the enclave answers, those of
-    /// answers until the client has read them; above it the answer is 503 BUSY, or is relayed only as fast as the client reads
+    /// answers until the client has read them. When they are used up, new bodies get 503 BUSY, and answers wait for memory
     #[arg(long, value_name = "BYTES", default_value_t = 128 << 20, value_parser = parse_count)]
     pub max_buffered_bytes: usize,
     /// Percent of the four limits above that one source address (IPv6: /64) can hold; above it the answer is 429 SOURCE_BUSY,
@@ -101,7 +102,7 @@ pub struct Config {
     /// Time until the enclave begins its answer
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_timeout)]
     pub first_byte_timeout: Duration,
-    /// Time for a whole exchange, both bodies included
+    /// Time for a whole exchange, both bodies included; of it a slow sender leaves 5 seconds to the enclave, or a quarter
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_timeout)]
     pub total_timeout: Duration,
     /// Longest time for which a client may send or read nothing in the middle of a body, or less than 4 KiB a second on average
@@ -116,6 +117,29 @@ pub struct Config {
     /// Form of the log on standard error
     #[arg(long, value_name = "FORM", default_value = "json", value_enum)]
     pub log: LogForm,
+}
+
+impl Config {
+    /// Refuses limits that exclude each other.
+    ///
+    /// # Errors
+    /// Names the flags.
+    pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.receipt_log.is_none() || self.enclaves.len() == 1,
+            "--receipt-log follows the log of one enclave, and --enclave names {}; leave out --receipt-log, or name one enclave",
+            self.enclaves.len()
+        );
+        let share = self.max_buffered_bytes as u128 * u128::from(self.source_share) / 100;
+        let largest = usize::try_from(self.max_request_bytes).unwrap_or(usize::MAX);
+        anyhow::ensure!(
+            chargeable(largest) as u128 <= share,
+            "--max-request-bytes {largest} is more than one address can hold: --source-share {} percent of --max-buffered-bytes {} is {share}; raise one of these, or lower --max-request-bytes",
+            self.source_share,
+            self.max_buffered_bytes
+        );
+        Ok(())
+    }
 }
 
 /// Format of log lines.
@@ -169,6 +193,26 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Config::command().debug_assert();
+    }
+
+    #[test]
+    fn limits_that_exclude_each_other_are_refused() {
+        let check = |rest: &[&str]| {
+            let fixed = ["host-proxy", "--enclave=unix:/s"];
+            Config::parse_from(fixed.iter().chain(rest)).check()
+        };
+        assert!(check(&[]).is_ok());
+        assert!(check(&["--source-share=7"]).is_ok());
+        for wrong in [
+            &["--max-request-bytes=100000000"][..],
+            &["--source-share=5"],
+            &["--max-buffered-bytes=8000000", "--source-share=100"],
+        ] {
+            let error = check(wrong).unwrap_err().to_string();
+            assert!(error.contains("--max-request-bytes"), "{error}");
+        }
+        let log = ["--receipt-log=/l", "--enclave=unix:/t"];
+        assert!(check(&log).is_err());
     }
 
     #[test]

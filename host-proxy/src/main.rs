@@ -20,11 +20,7 @@ fn main() -> anyhow::Result<ExitCode> {
 
 #[tokio::main]
 async fn serve(config: Config) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        config.receipt_log.is_none() || config.enclaves.len() == 1,
-        "--receipt-log follows the log of one enclave, and --enclave names {}; leave out --receipt-log, or name one enclave",
-        config.enclaves.len()
-    );
+    config.check()?;
     log_to_stderr(config.log);
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;

@@ -22,6 +22,9 @@ pub(crate) enum Route {
     Channel,
     DevelopmentPolicy,
     Log,
+    Crls,
+    /// Every other path under `/v1`.
+    Unknown,
     Operations,
     Web,
 }
@@ -35,6 +38,8 @@ impl Route {
             "/v1/development-policy" => Self::DevelopmentPolicy,
             "/v1/log" => Self::Log,
             log if log.starts_with("/v1/log/") => Self::Log,
+            "/v1/crls" => Self::Crls,
+            unknown if unknown.starts_with("/v1/") => Self::Unknown,
             "/healthz" | "/readyz" => Self::Operations,
             _ => Self::Web,
         }
@@ -47,6 +52,8 @@ impl Route {
             Self::Channel => "channel",
             Self::DevelopmentPolicy => "development-policy",
             Self::Log => "log",
+            Self::Crls => "crls",
+            Self::Unknown => "unknown",
             Self::Operations => "operations",
             Self::Web => "web",
         }
@@ -191,7 +198,7 @@ impl Metrics {
         );
         registry.register(
             "log_refusals",
-            "Tree heads and leaves of the enclave that were refused",
+            "Pulls of the log that failed, by code: refused heads, missing leaves, an enclave that does not answer, a full disk",
             metrics.log_refusals.clone(),
         );
         registry.register(
@@ -265,5 +272,34 @@ impl Metrics {
         let kind =
             HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
         ([(header::CONTENT_TYPE, kind)], text).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_has_the_route_that_answers_it() {
+        for (path, route) in [
+            ("/v1/attestation", Route::Attestation),
+            ("/v1/gateway", Route::Gateway),
+            ("/v1/channel", Route::Channel),
+            ("/v1/development-policy", Route::DevelopmentPolicy),
+            ("/v1/log", Route::Log),
+            ("/v1/log/0/head", Route::Log),
+            ("/v1/crls", Route::Crls),
+            ("/v1/models", Route::Unknown),
+            ("/v1/embeddings", Route::Unknown),
+            ("/v1/logs", Route::Unknown),
+            ("/v1/gateway/", Route::Unknown),
+            ("/healthz", Route::Operations),
+            ("/readyz", Route::Operations),
+            ("/", Route::Web),
+            ("/v1", Route::Web),
+            ("/v1.js", Route::Web),
+        ] {
+            assert_eq!(Route::of(path), route, "{path}");
+        }
     }
 }

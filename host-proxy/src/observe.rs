@@ -11,10 +11,12 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::{Buf as _, Bytes};
+use http::{Method, header};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::metrics::{Ended, Metrics, Route};
 use crate::problem::Problem;
+use crate::source::{InFlight, Peer};
 
 /// Counts, times and logs a request until the last byte of its answer.
 pub(crate) async fn observe(
@@ -23,6 +25,8 @@ pub(crate) async fn observe(
     next: Next,
 ) -> Response {
     let mut observation = Observation::begin(metrics, Route::of(request.uri().path()));
+    observation.in_flight = Some(Peer::of(&request).begin_request());
+    let is_head = request.method() == Method::HEAD;
     let received = observation.received.clone();
     let request = request.map(|body| {
         Body::new(CountedBody {
@@ -35,6 +39,12 @@ pub(crate) async fn observe(
     observation.status = response.status().as_u16();
     observation.problem = response.extensions().get::<Problem>().copied();
     let bytes = observation.sent.clone();
+    // hyper polls no body that is empty or not sent, and none beyond its announced length.
+    let length = response.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+    let size = response.body().size_hint().exact().or(length);
+    observation.is_complete = is_head || size == Some(0);
+    observation.announced = size;
     response.map(|body| {
         Body::new(CountedBody {
             inner: body,
@@ -53,7 +63,11 @@ struct Observation {
     problem: Option<Problem>,
     received: Arc<AtomicU64>,
     sent: Arc<AtomicU64>,
-    complete: bool,
+    /// Length of the answer's body, where it is known.
+    announced: Option<u64>,
+    /// Whether the body has ended, or has no bytes.
+    is_complete: bool,
+    in_flight: Option<InFlight>,
 }
 
 impl Observation {
@@ -68,7 +82,9 @@ impl Observation {
             problem: None,
             received: Arc::default(),
             sent: Arc::default(),
-            complete: false,
+            announced: None,
+            is_complete: false,
+            in_flight: None,
         }
     }
 }
@@ -84,6 +100,7 @@ impl Drop for Observation {
             sent: self.sent.load(Ordering::Relaxed),
         };
         self.metrics.ended(&ended);
+        let is_complete = self.is_complete || self.announced == Some(ended.sent);
         tracing::info!(
             route = ended.route.name(),
             status = ended.status,
@@ -91,7 +108,7 @@ impl Drop for Observation {
             received = ended.received,
             sent = ended.sent,
             milliseconds = ended.took.as_millis() as u64,
-            complete = self.complete,
+            complete = is_complete,
             "request"
         );
     }
@@ -125,7 +142,7 @@ impl HttpBody for CountedBody {
             _ => false,
         };
         if let Some(observation) = &mut self.observation {
-            observation.complete |= is_complete;
+            observation.is_complete |= is_complete;
         }
         polled
     }

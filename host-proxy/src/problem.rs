@@ -41,7 +41,10 @@ pub enum Problem {
     EnclaveInvalidAnswer,
     /// The answer is longer than the limit.
     #[error("The answer is longer than the proxy relays")]
-    #[coded("ANSWER_TOO_LARGE", remedy = "Send less text at once.")]
+    #[coded(
+        "ANSWER_TOO_LARGE",
+        remedy = "Send less text at once. For an answer to another request the operator should check the proxy's --enclave address."
+    )]
     AnswerTooLarge,
     /// The request is longer than the limit.
     #[error("The request is longer than the proxy relays")]
@@ -55,8 +58,8 @@ pub enum Problem {
     #[error("The request did not arrive in time")]
     #[coded("BODY_TIMEOUT", remedy = "Check the connection and send it again.")]
     BodyTimeout,
-    /// The limit on requests or channels is reached.
-    #[error("The proxy is at its limit of concurrent requests or channels")]
+    /// A limit of the proxy is reached: requests, documents, channels or bytes at once.
+    #[error("The proxy is at its limit of requests, channels or bytes at once")]
     #[coded("BUSY", remedy = "Try again after the time in the Retry-After header.")]
     Busy,
     /// The address has reached its share of a limit.

@@ -165,8 +165,9 @@ impl Proxy {
             };
             let paced =
                 Paced::new(stream, config.stall_timeout).with_rate(rates.clone(), peer.source);
+            let requester = peer.clone();
             let service = router.clone().map_request(move |mut request: Request<_>| {
-                request.extensions_mut().insert(peer.clone());
+                request.extensions_mut().insert(requester.clone());
                 request
             });
             let connection =
@@ -179,7 +180,11 @@ impl Proxy {
                     // An error means that the proxy has been dropped.
                     _ = async { stop.wait_for(|stopped| *stopped).await.is_ok() } => {
                         connection.as_mut().graceful_shutdown();
-                        connection.await
+                        tokio::select! {
+                            outcome = connection.as_mut() => outcome,
+                            // Otherwise one half-sent head would delay the stop to the drain timeout.
+                            () = stay_idle(&peer) => Ok(()),
+                        }
                     }
                 };
                 if let Err(error) = outcome {
@@ -218,6 +223,20 @@ impl Proxy {
         for task in [metrics_task, parent, refresh_crls].into_iter().flatten() {
             task.abort();
         }
+    }
+}
+
+/// Time for a connection to send the end of its last answer, which is in its buffers.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Waits until the connection has had no request in flight for a while.
+async fn stay_idle(peer: &Peer) {
+    peer.finish_requests().await;
+    while tokio::time::timeout(FLUSH_TIMEOUT, peer.await_request())
+        .await
+        .is_ok()
+    {
+        peer.finish_requests().await;
     }
 }
 

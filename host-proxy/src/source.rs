@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tokio::sync::watch;
+
 /// A client, as far as an address identifies one: an IPv4 address, or the /64 network of one IPv6 subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Source(IpAddr);
@@ -26,6 +28,17 @@ pub(crate) struct Peer {
     pub(crate) source: Source,
     /// Permits that this connection was given by [`FairQueue`](crate::admission::FairQueue).
     permits: Arc<AtomicU64>,
+    /// Requests of this connection that are not answered to the end.
+    in_flight: watch::Sender<usize>,
+}
+
+/// Counts a request in flight until it is dropped.
+pub(crate) struct InFlight(watch::Sender<usize>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 impl Peer {
@@ -33,6 +46,7 @@ impl Peer {
         Self {
             source: address.into(),
             permits: Arc::default(),
+            in_flight: watch::Sender::default(),
         }
     }
 
@@ -40,6 +54,25 @@ impl Peer {
     pub(crate) fn of<B>(request: &http::Request<B>) -> Self {
         let peer = request.extensions().get::<Self>().cloned();
         peer.unwrap_or_else(|| Self::new(Ipv4Addr::UNSPECIFIED.into()))
+    }
+
+    /// Counts a request that begins.
+    pub(crate) fn begin_request(&self) -> InFlight {
+        self.in_flight.send_modify(|count| *count += 1);
+        InFlight(self.in_flight.clone())
+    }
+
+    /// Waits until no request of the connection is in flight.
+    pub(crate) async fn finish_requests(&self) {
+        let mut in_flight = self.in_flight.subscribe();
+        // An error means that the connection has ended.
+        in_flight.wait_for(|count| *count == 0).await.map(drop).ok();
+    }
+
+    /// Waits until a request of the connection is in flight.
+    pub(crate) async fn await_request(&self) {
+        let mut in_flight = self.in_flight.subscribe();
+        in_flight.wait_for(|count| *count > 0).await.map(drop).ok();
     }
 
     pub(crate) fn permits(&self) -> u64 {

@@ -6,9 +6,10 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::routing::post;
+use axum::routing::{get, post};
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::Notify;
 
 use support::{FakeEnclave, Running, client};
@@ -81,12 +82,62 @@ async fn the_log_names_the_route_and_no_text_of_a_client() {
     assert!(!text.contains("CANARY"), "{text}");
 }
 
+#[tokio::test]
+async fn the_log_tells_whole_answers_from_those_that_were_cut() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(move || writer.clone())
+        .json()
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let long = || async { vec![b'x'; 1 << 20] };
+    let router = Router::new()
+        .route("/v1/gateway", post(async |body: Bytes| body))
+        .route("/v1/development-policy", get(long));
+    let enclave = FakeEnclave::start(router);
+    let proxy = Running::start(&enclave.path(), &[]).await;
+    proxy.post("/v1/gateway", "text").await;
+    proxy.post("/v1/gateway", "").await;
+    for (method, path) in [
+        (Method::OPTIONS, "/v1/gateway"),
+        (Method::HEAD, "/healthz"),
+        (Method::GET, "/healthz"),
+        (Method::GET, "/absent"),
+        (Method::GET, "/v1/development-policy"),
+    ] {
+        proxy.send(method, path, &[], Bytes::new()).await;
+    }
+    // This client leaves in the middle of the answer.
+    let mut client = tokio::net::TcpStream::connect(proxy.address).await.unwrap();
+    client
+        .write_all(b"GET /v1/development-policy HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    client.read_exact(&mut [0]).await.unwrap();
+    drop(client);
+    let lines = loop {
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let lines = text.lines().filter(|line| line.contains(r#""complete":"#));
+        let lines: Vec<_> = lines.map(str::to_owned).collect();
+        if lines.len() == 8 {
+            break lines;
+        }
+        tokio::task::yield_now().await;
+    };
+    let (cut, whole) = lines.split_last().unwrap();
+    assert!(cut.contains(r#""complete":false"#), "{cut}");
+    for line in whole {
+        assert!(line.contains(r#""complete":true"#), "{line}");
+    }
+}
+
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl std::io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        std::io::Write::write(&mut *self.0.lock().unwrap(), bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -127,6 +178,28 @@ async fn a_request_in_flight_is_finished_before_the_end() {
     assert!(!proxy.task.is_finished());
     release.notify_one();
     assert_eq!(in_flight.await.unwrap(), "finished");
+    proxy.task.await.unwrap();
+}
+
+/// The end of this test is the assertion: no timeout ends these connections.
+#[tokio::test]
+async fn half_sent_heads_do_not_delay_a_stop() {
+    let enclave = FakeEnclave::start(Router::new());
+    let flags = ["--drain-timeout=1h", "--idle-timeout=1h"];
+    let mut proxy = Running::start(&enclave.path(), &flags).await;
+    let mut connections = Vec::new();
+    for before in ["", "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"] {
+        let mut connection = tokio::net::TcpStream::connect(proxy.address).await.unwrap();
+        connection.write_all(before.as_bytes()).await.unwrap();
+        if !before.is_empty() {
+            connection.read_exact(&mut [0; 12]).await.unwrap();
+        }
+        connection.write_all(b"GET /healthz HTT").await.unwrap();
+        connections.push(connection);
+    }
+    // Served by now, like the connections before it.
+    assert_eq!(proxy.get("/healthz").await.status, StatusCode::OK);
+    proxy.stop();
     proxy.task.await.unwrap();
 }
 

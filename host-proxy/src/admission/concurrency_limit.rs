@@ -2,8 +2,8 @@
 //!
 //! A source holds at most its share of the permits. When all permits are taken, a source with less than a fair portion waits
 //! for a while, and the next free permit goes to the source that holds the fewest; any other source is refused at once. The
-//! fair portion is all permits divided by the sources that hold or await one, so at most as many requests wait as there are
-//! permits, or sources.
+//! fair portion is all permits divided by the sources that hold or await one, so the number of waiting requests never exceeds the
+//! larger of the two counts, permits and sources.
 
 use std::collections::HashMap;
 use std::time::Duration;

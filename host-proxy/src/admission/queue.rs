@@ -26,7 +26,7 @@ pub(crate) trait Policy: Send + 'static {
     fn release(&mut self, request: &Self::Request);
 
     /// Whether the end of an admitted request can make room.
-    fn holds_anything(_request: &Self::Request) -> bool {
+    fn frees_room(_request: &Self::Request) -> bool {
         true
     }
 
@@ -164,7 +164,7 @@ impl<P: Policy> Drop for Ticket<P> {
 
 impl<P: Policy> Drop for Permit<P> {
     fn drop(&mut self) {
-        if !P::holds_anything(&self.request) {
+        if !P::frees_room(&self.request) {
             return;
         }
         let admitted = {

@@ -124,7 +124,7 @@ impl Policy for Shares {
         }
     }
 
-    fn holds_anything(request: &Request) -> bool {
+    fn frees_room(request: &Request) -> bool {
         request.amount > 0
     }
 

@@ -54,12 +54,12 @@ impl Relay {
             let body = collect(body, SMALL_ANSWER_BYTES, deadline).await?;
             // The enclave's work has ended.
             drop(permit);
-            let memory = self
-                .memory
-                .reserve_when_free(source, chargeable(body.len()));
+            let charged = chargeable(body.len());
+            let memory = self.memory.reserve_when_free(source, charged);
             let memory = tokio::time::timeout_at(deadline, memory)
                 .await
-                .map_err(|_| Problem::SourceBusy)??;
+                // Refused with what is missing now: memory of the proxy, or of the source's share.
+                .unwrap_or_else(|_| self.memory.reserve(source, charged))?;
             return Ok(Response::from_parts(
                 head,
                 Body::new(WholeBody::new(body, memory)),
