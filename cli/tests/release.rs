@@ -366,7 +366,7 @@ fn a_wrapped_key_that_kms_does_not_know_is_denied() {
 fn a_host_without_a_kms_is_named() {
     let host = Host::start(&SEALED.path().join("models"), false);
     let refusal = startup_error(host.enclave());
-    assert_eq!(refusal["code"], "KEY_RELEASE_DENIED");
+    assert_eq!(refusal["code"], "KEY_RELEASE_UNAVAILABLE");
     let error = refusal["error"].as_str().unwrap();
     assert!(error.contains("KMS_NOT_CONFIGURED"), "{error}");
 }

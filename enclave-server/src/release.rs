@@ -127,10 +127,12 @@ pub fn release(
     let begun = Instant::now();
     let body = wire::request(&wanted, &wrapped, &document);
     let answer = parent.post(DECRYPT, "application/json", &body, MAX_ANSWER, until)?;
-    if answer.status != 200 {
-        return Err(ReleaseError::Denied {
-            name: wire::error_name(&answer.body),
-            status: answer.status,
+    let status = answer.status;
+    if status != 200 {
+        let name = wire::error_name(&answer.body);
+        return Err(match status {
+            500.. => ReleaseError::Unavailable { name, status },
+            _ => ReleaseError::Denied { name, status },
         });
     }
     let envelope = wire::envelope(&answer.body, wanted.key)?;
@@ -188,6 +190,18 @@ pub enum ReleaseError {
     )]
     Denied {
         /// KMS's name for the error: letters, digits and underscores.
+        name: String,
+        /// HTTP status.
+        status: u16,
+    },
+    /// KMS, or the host, could not decide now. This is not a denial.
+    #[error("the key service is not available: {name} (status {status})")]
+    #[coded(
+        "KEY_RELEASE_UNAVAILABLE",
+        remedy = "Read host-proxy's log, then start the enclave again."
+    )]
+    Unavailable {
+        /// The service's name for the error: letters, digits and underscores.
         name: String,
         /// HTTP status.
         status: u16,

@@ -213,8 +213,12 @@ fn each_dishonest_answer_has_its_code() {
             "KEY_RELEASE_ANSWER_INVALID",
         ),
         (
-            editing_parent(&kms, |_| (503, json!([]))),
+            editing_parent(&kms, |_| (400, json!([]))),
             "KEY_RELEASE_DENIED",
+        ),
+        (
+            editing_parent(&kms, |_| (503, json!([]))),
+            "KEY_RELEASE_UNAVAILABLE",
         ),
         (parent(|_, _| (404, vec![])), "KEY_RELEASE_NO_WRAPPED_KEY"),
         (parent(|_, _| (200, vec![])), "KEY_RELEASE_WRAPPED_KEY"),
