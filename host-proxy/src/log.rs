@@ -13,6 +13,7 @@ mod pull;
 mod serve;
 mod store;
 mod thin;
+mod unchanged;
 
 pub(crate) use pull::follow;
 pub(crate) use serve::routes;

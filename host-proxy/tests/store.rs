@@ -292,7 +292,7 @@ fn inconsistent_contents_are_reported_although_the_pages_are_valid() {
         .sign(&FakeLog::new(1, 0).tree_head(0))
         .head;
     type Change<'a> = &'a dyn Fn(&redb::WriteTransaction);
-    let changes: [(&str, Change<'_>); 9] = [
+    let changes: [(&str, Change<'_>); 10] = [
         ("a leaf exchanged", &|write| {
             write
                 .open_table(LEAVES)
@@ -331,6 +331,11 @@ fn inconsistent_contents_are_reported_although_the_pages_are_valid() {
             let mut numbers = write.open_table(NUMBERS).unwrap();
             let leaf = FakeLog::new(1, 70).leaves[5];
             numbers.remove((&id, &leaf)).unwrap();
+        }),
+        ("the index of a receipt exchanged", &|write| {
+            let mut numbers = write.open_table(NUMBERS).unwrap();
+            let leaf = FakeLog::new(1, 70).leaves[5];
+            numbers.insert((&id, &leaf), 3).unwrap();
         }),
         ("a head exchanged", &|write| {
             write
@@ -509,7 +514,53 @@ fn the_newest_head_of_an_hour_and_all_of_the_last_day_are_kept() {
     for size in 0..40 {
         take(&store, &log.batch(size, size + 1));
     }
+    // The age of heads is counted from the newest one of all logs.
+    let mut later = FakeLog::new(2, 1);
+    later.time += YEAR;
+    take(&store, &later.batch(0, 1));
     assert_eq!(store.thin(log.time + 86_399).unwrap(), 0);
     assert_eq!(store.thin(log.time + 86_400).unwrap(), 39);
     assert_holds(&store, &log, &[40]);
+}
+
+#[test]
+fn a_clock_that_jumps_ahead_thins_nothing() {
+    let (_folder, path) = temporary_file();
+    let log = FakeLog::new(1, 3);
+    let store = Store::open(&path).unwrap();
+    for size in 0..3 {
+        take(&store, &log.batch(size, size + 1));
+    }
+    assert_eq!(store.thin(log.time + YEAR).unwrap(), 0);
+    assert_holds(&store, &log, &[1, 2, 3]);
+}
+
+#[test]
+fn the_published_head_is_kept_next_to_a_newer_one() {
+    let (_folder, path) = temporary_file();
+    let mut log = FakeLog::new(1, 4);
+    let mut later = FakeLog::new(2, 1);
+    later.time += YEAR;
+    let store = Store::open(&path).unwrap();
+    take(&store, &later.batch(0, 1));
+    for size in 0..3 {
+        take(&store, &log.batch(size, size + 1));
+    }
+    log.time += 1;
+    store.extend(&log.batch(3, 4)).unwrap();
+    assert_eq!(store.thin(later.time).unwrap(), 2);
+    let published = store.head(&log.id(), None).unwrap().unwrap();
+    assert_eq!(TreeHead::verify(&published.head).unwrap().size, 3);
+}
+
+/// A file that is checked may be evidence.
+#[test]
+fn a_check_changes_no_byte_and_needs_no_right_to_write() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (_folder, path) = temporary_file();
+    filled(&path);
+    let before = std::fs::read(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
+    assert_eq!(Store::check(&path).unwrap().leaves, 70);
+    assert!(std::fs::read(&path).unwrap() == before);
 }

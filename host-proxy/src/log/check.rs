@@ -90,7 +90,14 @@ fn rebuild_one(tables: &Tables, log: &Hash) -> Result<Rebuilt, LogError> {
                 return Err(corrupt("a leaf is missing"));
             }
             let number = tables.numbers.get((log, data.value()))?;
-            if number.is_none_or(|number| number.value() > frontier.size()) {
+            let number = number.map(|number| number.value());
+            // Of a receipt that is in the log twice, the first index.
+            let first = match number {
+                Some(number) => tables.leaves.get((log, number))?,
+                None => None,
+            };
+            let is_first = first.is_some_and(|first| first.value() == data.value());
+            if !is_first || number > Some(frontier.size()) {
                 return Err(corrupt("the index of a receipt is not that of its leaf"));
             }
             let mut completed = Vec::new();

@@ -105,8 +105,15 @@ impl From<redb::Error> for LogError {
             }
             Error::Io(error) => Self::Unavailable(error.to_string()),
             Error::PreviousIo => Self::Unavailable("an earlier write failed".to_owned()),
-            // The remaining errors mean that this program did not write the file's contents.
-            other => Self::Corrupt(other.to_string()),
+            // The file's contents are not those that this program writes.
+            error @ (Error::Corrupted(_)
+            | Error::TableTypeMismatch { .. }
+            | Error::TableIsMultimap(_)
+            | Error::TableIsNotMultimap(_)
+            | Error::TypeDefinitionChanged { .. }
+            | Error::TableDoesNotExist(_)) => Self::Corrupt(error.to_string()),
+            // The remaining errors are about this process, and not about the file: it was closed after a failed write, for example.
+            other => Self::Unavailable(other.to_string()),
         }
     }
 }
@@ -127,3 +134,28 @@ convert_through_redb_error!(
     TransactionError,
     CommitError
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_wrong_in_the_file_is_corrupt() {
+        use redb::Error;
+        for (error, code) in [
+            (Error::Corrupted("x".to_owned()), "LOG_CORRUPT"),
+            (Error::TableDoesNotExist("x".to_owned()), "LOG_CORRUPT"),
+            (Error::DatabaseAlreadyOpen, "LOG_IN_USE"),
+            (Error::DatabaseClosed, "LOG_UNAVAILABLE"),
+            (Error::TransactionPoisoned, "LOG_UNAVAILABLE"),
+            (Error::UpgradeRequired(1), "LOG_UNAVAILABLE"),
+            (Error::PreviousIo, "LOG_UNAVAILABLE"),
+            (
+                Error::Io(std::io::ErrorKind::StorageFull.into()),
+                "LOG_UNAVAILABLE",
+            ),
+        ] {
+            assert_eq!(LogError::from(error).code(), code);
+        }
+    }
+}

@@ -3,6 +3,8 @@
 //! Leaves are stored soon after their receipts were issued, and published at fixed intervals ([`Store::publish`]): a head for every
 //! request would reveal when each request came.
 
+use std::cmp::Reverse;
+
 use merkle::Hash;
 use merkle::head::TreeHead;
 use merkle::json::{Consistency, Format, Inclusion, SignedHead};
@@ -15,12 +17,24 @@ use super::file::{EVIDENCE, HEADS, NUMBERS, NodeReader};
 use super::{LogError, Store};
 
 impl Store {
-    /// Returns the published head of every log, the newest first.
-    pub(super) fn summaries(&self) -> Vec<TreeHead> {
+    /// Returns the published heads of at most `count` logs, the newest first: from the newest log on, or from the one that follows
+    /// `after`. `None` where `after` is not published.
+    pub(super) fn summaries(&self, after: Option<&Hash>, count: usize) -> Option<Vec<TreeHead>> {
+        let order = |head: &TreeHead| (Reverse(head.time), head.log);
         let logs = self.logs();
-        let mut all: Vec<_> = logs.values().filter_map(|state| state.published).collect();
-        all.sort_by_key(|head| (std::cmp::Reverse(head.time), head.log));
-        all
+        let after = match after {
+            Some(log) => Some(order(&logs.get(log)?.published?)),
+            None => None,
+        };
+        let mut page: Vec<_> = logs
+            .values()
+            .filter_map(|state| state.published)
+            .filter(|head| after.is_none_or(|after| order(head) > after))
+            .collect();
+        drop(logs);
+        page.sort_by_key(order);
+        page.truncate(count);
+        Some(page)
     }
 
     /// Whether a log of this name is published.

@@ -1,8 +1,8 @@
 //! Pulls the log from the enclave: at start, after sealed traffic, at intervals, and once more before the proxy stops.
 //!
 //! A request for leaves from N on, where N is the size of the tree, tells the enclave that all earlier leaves are on this disk. So a
-//! pull that stored leaves is followed by another one, and further leaves are requested before storing only where the head covers
-//! them.
+//! pull that stored leaves is followed by another one. Until it has stored what it holds, it asks only from numbers below the head's
+//! size: such a request acknowledges nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -60,19 +60,24 @@ pub(crate) async fn follow(
                 publication += publish_every;
             }
         }
-        let wait = match pulled {
+        let wait = match &pulled {
             // The next request tells the enclave that these leaves are stored.
             Pulled::Grown => Duration::ZERO,
             Pulled::Complete => INTERVAL.min(publication.saturating_duration_since(Instant::now())),
             Pulled::Failed(error) if error.is_misbehaviour() => REFUSED_PAUSE,
             Pulled::Failed(_) => INTERVAL,
         };
+        let has_failed = matches!(pulled, Pulled::Failed(_));
         let pause = async {
             tokio::time::sleep(PAUSE).await;
-            // The timeout and a notification both mean to pull.
-            tokio::time::timeout(wait, traffic.notified())
-                .await
-                .unwrap_or(());
+            // Traffic does not shorten the pause after a failure: clients would choose how often it is reported.
+            match has_failed {
+                true => tokio::time::sleep(wait).await,
+                // The timeout and a notification both mean to pull.
+                false => tokio::time::timeout(wait, traffic.notified())
+                    .await
+                    .unwrap_or(()),
+            }
         };
         tokio::select! {
             () = pause => {}
@@ -214,13 +219,15 @@ impl Puller {
         loop {
             let from = stored + leaves.len() as u64;
             let path = format!("/v1/log/leaves?log={}&from={from}", hex(&log));
-            // A log that ended between two requests is not a failure: its last leaves came with an earlier pull.
-            let Some(part) = self
-                .ask::<Leaves>(&path)
-                .await
-                .map_err(|failed| with_first_missing(failed, from))?
-            else {
-                return Ok(());
+            let part = self.ask::<Leaves>(&path).await;
+            let Some(part) = part.map_err(|failed| with_first_missing(failed, from))? else {
+                return match leaves.is_empty() {
+                    // The log ended before this request: an earlier pull stored its last leaves.
+                    true => Ok(()),
+                    // It ended between two requests, and its head named more leaves than have arrived. None can be stored without a
+                    // head of their number.
+                    false => Err(LogError::Incomplete { from: stored }.into()),
+                };
             };
             if part.from != from || leaves.len() > MAX_LEAVES_AT_ONCE {
                 let error = LogError::Pull("leaves of another position, or too many");

@@ -46,17 +46,40 @@ struct ConsistencyQuery {
     to: Option<u64>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    after: Option<String>,
+}
+
 type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
-async fn list(State(store): State<Arc<Store>>) -> Response {
-    let logs: Vec<_> = store
-        .summaries()
+/// Logs in one answer: few enough that it is as short as a body that is charged to no quota.
+const PAGE: usize = 64;
+
+async fn list(
+    State(store): State<Arc<Store>>,
+    query: QueryResult<ListQuery>,
+) -> Result<Response, Problem> {
+    let Query(ListQuery { after }) = query.map_err(|_| Problem::LogQueryInvalid)?;
+    let after = after.map(|name| from_hex(&name).ok_or(Problem::LogQueryInvalid));
+    let mut page = store
+        .summaries(after.transpose()?.as_ref(), PAGE + 1)
+        .ok_or(Problem::LogUnknown)?;
+    let has_more = page.len() > PAGE;
+    page.truncate(PAGE);
+    let next = page.last().filter(|_| has_more).map(|head| hex(&head.log));
+    let logs: Vec<_> = page
         .iter()
         .map(|head| {
             json!({ "log": hex(&head.log), "size": head.size, "root": hex(&head.root), "time": head.time })
         })
         .collect();
-    json_answer(json!({ "format": "clearseal-log-list/1", "logs": logs }).to_string())
+    let mut list = json!({ "format": "clearseal-log-list/1", "logs": logs });
+    if let Some(next) = next {
+        list["next"] = next.into();
+    }
+    Ok(json_answer(list.to_string()))
 }
 
 async fn head(

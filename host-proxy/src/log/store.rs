@@ -18,6 +18,7 @@ use redb::{Database, ReadableDatabase, ReadableTable};
 use super::check::{Checked, rebuild};
 use super::file::{EVIDENCE, HEADS, LEAVES, NODES, NUMBERS, begin_write, builder, create};
 use super::load::{self, LogState};
+use super::unchanged::Unchanged;
 use super::{LogError, thin};
 
 /// Pulled leaves, and a head that covers exactly these and the stored ones.
@@ -89,7 +90,8 @@ impl Store {
         })
     }
 
-    /// Checks a whole file, which no other process may have open: every page, every leaf, every signed head.
+    /// Checks a whole file, which no other process may have open: every page, every leaf, every signed head. The file is only read:
+    /// it may be evidence.
     ///
     /// # Errors
     /// See [`open`](Self::open).
@@ -100,22 +102,36 @@ impl Store {
             return Err(LogError::Corrupt("it is empty".to_owned()));
         }
         catch_panics(|| {
-            let database = builder().set_check_integrity_on_open(true).open(path)?;
+            let file = Unchanged::open(path)?;
+            let database = builder()
+                .set_check_integrity_on_open(true)
+                .create_with_backend(file)?;
             rebuild(&database.begin_read()?)
         })
     }
 
-    /// Thins old heads as of `now` (Unix seconds): keeps every head of the last day, then one an hour, after 30 days one a day, and
-    /// the newest of each log. Returns the number of removed heads.
+    /// Thins old heads as of `now` (Unix seconds), but not later than the newest head was signed: a clock that jumps ahead removes
+    /// nothing. Keeps every head of the last day, then one an hour, after 30 days one a day, and the newest and the published one of
+    /// each log. Returns the number of removed heads.
     ///
     /// # Errors
     /// Those of reading and writing the file.
     pub fn thin(&self, now: u64) -> Result<u64, LogError> {
-        let logs: Vec<Hash> = self.logs().keys().copied().collect();
+        let (logs, newest): (Vec<_>, _) = {
+            let logs = self.logs();
+            let published = |known: &LogState| known.published.map(|head| head.size);
+            (
+                logs.iter()
+                    .map(|(log, known)| (*log, published(known)))
+                    .collect(),
+                logs.values().map(|known| known.head.time).max(),
+            )
+        };
+        let now = now.min(newest.unwrap_or(now));
         let mut thinned = 0;
-        for log in logs {
+        for (log, published) in logs {
             let database = self.database()?;
-            thinned += self.close_on_failure(thin::thin(&database, &log, now))?;
+            thinned += self.close_on_failure(thin::thin(&database, &log, published, now))?;
         }
         Ok(thinned)
     }
@@ -131,8 +147,8 @@ impl Store {
     }
 
     /// Verifies the head of a batch, appends its leaves to the stored ones, compares the root, and commits. When this returns, the
-    /// batch is on disk. A head without new leaves is stored only where the published one is half a minute older. Returns the newest
-    /// stored head.
+    /// batch is on disk. A head without new leaves is stored only if the published head is at least 30 seconds older. Returns the
+    /// newest stored head.
     ///
     /// # Errors
     /// [`LogError`]; then nothing has changed.

@@ -6,7 +6,7 @@
 //! | up to 30 days | the newest of each hour |
 //! | more | the newest of each day |
 //!
-//! The newest head of a log is always kept, and so are receipts, nodes and evidence: proofs of inclusion in the newest tree, and of
+//! The newest and the published head of a log are always kept, and so are receipts, nodes and evidence: proofs of inclusion in the newest tree, and of
 //! consistency from any earlier head that a reader kept, are computed from leaves.
 
 use merkle::Hash;
@@ -25,9 +25,15 @@ const MIDDLE: u64 = 30 * DAY;
 /// Heads that are removed in one transaction, for which pulling has to wait.
 const AT_ONCE: usize = 4096;
 
-/// Thins the heads of `log` as of `now` (Unix seconds). Returns how many were removed.
-pub(super) fn thin(database: &Database, log: &Hash, now: u64) -> Result<u64, LogError> {
-    let surplus = find_surplus(database, log, now)?;
+/// Thins the heads of `log` as of `now` (Unix seconds), but not the one of size `published`. Returns how many were removed.
+pub(super) fn thin(
+    database: &Database,
+    log: &Hash,
+    published: Option<u64>,
+    now: u64,
+) -> Result<u64, LogError> {
+    let mut surplus = find_surplus(database, log, now)?;
+    surplus.retain(|size| Some(*size) != published);
     for sizes in surplus.chunks(AT_ONCE) {
         let transaction = begin_write(database)?;
         {

@@ -271,7 +271,23 @@ async fn a_history_that_changes_is_refused_reported_and_not_served() {
     proxy.post("/v1/gateway", "x").await;
     wait_for_refusal(&proxy, "LOG_FORKED").await;
     assert_eq!(head_of(&proxy.get(&path).await), Some(honest.tree_head(10)));
+    // Traffic does not repeat the refusal, each of which is a long line in the proxy's log.
+    for _ in 0..20 {
+        proxy.post("/v1/gateway", "x").await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let line = "clearseal_proxy_log_refusals_total{code=\"LOG_FORKED\"} 1\n";
+    assert!(proxy.metrics().await.text().contains(line));
+}
 
+#[tokio::test]
+async fn leaves_that_the_enclave_lost_are_reported_and_older_ones_served() {
+    let logs = shared(vec![FakeLog::new(1, 10)]);
+    let enclave = FakeEnclave::start(enclave(&logs));
+    let proxy = proxy(&enclave).await;
+    let honest = logs.lock().unwrap()[0].clone();
+    let path = format!("/v1/log/{}/head", honest.name());
+    until(&proxy, &path, |answer| head_of(&answer)).await;
     logs.lock().unwrap()[0] = FakeLog {
         leaves: honest.leaves[..4].to_vec(),
         oldest: 20,
@@ -280,6 +296,74 @@ async fn a_history_that_changes_is_refused_reported_and_not_served() {
     proxy.post("/v1/gateway", "x").await;
     wait_for_refusal(&proxy, "LOG_INCOMPLETE").await;
     assert_eq!(head_of(&proxy.get(&path).await), Some(honest.tree_head(10)));
+}
+
+/// A pull takes three requests, and the log ends after the first.
+#[tokio::test]
+async fn a_log_that_ends_within_a_pull_is_reported() {
+    let logs = shared(vec![FakeLog::new(1, 250)]);
+    let inner = enclave(&logs);
+    let router = inner.layer(axum::middleware::from_fn(
+        |request: axum::extract::Request, next: axum::middleware::Next| async move {
+            let query = request.uri().query().unwrap_or_default();
+            if query.contains("from=100") {
+                return axum::response::IntoResponse::into_response(StatusCode::NOT_FOUND);
+            }
+            next.run(request).await
+        },
+    ));
+    let enclave = FakeEnclave::start(router);
+    let proxy = proxy(&enclave).await;
+    wait_for_refusal(&proxy, "LOG_INCOMPLETE").await;
+}
+
+#[tokio::test]
+async fn the_list_of_logs_has_pages() {
+    let logs: Vec<_> = (0..70)
+        .map(|seed| {
+            let mut log = FakeLog::new(seed, 1);
+            log.time += u64::from(seed);
+            log
+        })
+        .collect();
+    let current = shared(Vec::new());
+    let enclave = FakeEnclave::start(enclave(&current));
+    let proxy = proxy(&enclave).await;
+    // An enclave has few logs at a time.
+    for (number, logs) in logs.chunks(10).enumerate() {
+        *current.lock().unwrap() = logs.to_vec();
+        let line = format!("clearseal_proxy_log_leaves {}\n", 10 * (number + 1));
+        wait_for_metric(&proxy, &line).await;
+    }
+    let read = |answer: Answer| {
+        let list: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
+        let logs = list["logs"].as_array()?.iter();
+        let names = logs.map(|log| log["log"].as_str().unwrap().to_owned());
+        let names: Vec<_> = names.collect();
+        Some((names, list["next"].as_str().map(str::to_owned)))
+    };
+    let (mut names, next) = until(&proxy, "/v1/log", |answer| {
+        read(answer).filter(|(names, _)| names.len() == 64)
+    })
+    .await;
+    assert_eq!(next.as_ref(), names.last());
+    let (rest, end) = until(&proxy, &format!("/v1/log?after={}", names[63]), |answer| {
+        read(answer).filter(|(names, _)| names.len() == 6)
+    })
+    .await;
+    assert_eq!(end, None);
+    names.extend(rest);
+    // The newest first.
+    let expected: Vec<_> = (0..70)
+        .rev()
+        .map(|seed| FakeLog::new(seed, 1).name())
+        .collect();
+    assert_eq!(names, expected);
+    let unknown = format!("/v1/log?after={}", "0".repeat(64));
+    assert_eq!(proxy.get(&unknown).await.problem(), "LOG_UNKNOWN");
+    for wrong in ["/v1/log?after=x", "/v1/log?limit=1"] {
+        assert_eq!(proxy.get(wrong).await.problem(), "LOG_QUERY_INVALID");
+    }
 }
 
 #[tokio::test]
@@ -408,6 +492,8 @@ async fn a_refusal_causes_no_pull() {
     }
     for _ in 0..20 {
         assert_eq!(proxy.post("/v1/gateway", "x").await.status, 400);
+        let preflight = proxy.send(http::Method::OPTIONS, "/v1/gateway", &[], "".into());
+        assert!(preflight.await.status.is_success());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(pulls.load(Ordering::SeqCst), 1);
