@@ -13,7 +13,7 @@ use base64ct::{Base64, Encoding};
 use clap::Parser;
 use enclave_server::config::Config;
 use enclave_server::model::{Model, pinned};
-use engine::{CandleEncoder, Embedder, Encoder, Inputs, Overlong, Pool, PoolLimits, Tokenizer};
+use engine::{CandleEncoder, Embedder, Encoder, Inputs, Overlong, Pool, PoolLimits};
 use sealed_model::Manifest;
 use serde::Deserialize;
 

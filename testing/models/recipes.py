@@ -389,6 +389,8 @@ for mode in ("mean", "cls", "max", "weightedmean", "lasttoken"):
         pooling=(mode,),
         include_prompt=False,
         after_pooling=(),
+        expect="refuse",
+        names=("include_prompt",),
         note="3.0.1 takes the first token with pooling `cls`, 6.2 the first after the prompt",
     )
 
@@ -453,6 +455,8 @@ add(
     "query-length",
     transformer={"query_length": 12, "document_length": 20},
     majors=NEW,
+    expect="refuse",
+    names=("query_length", "document_length"),
     note="`encode` without a task ignores both",
 )
 
@@ -1021,6 +1025,8 @@ add(
     MPNET,
     "more-buckets",
     config={"relative_attention_num_buckets": 64},
+    expect="refuse",
+    names=("relative_attention_num_buckets",),
     note="transformers computes 32 buckets, whatever the configuration",
 )
 add(

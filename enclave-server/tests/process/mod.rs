@@ -3,7 +3,8 @@
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "each test binary uses a part of it"
+    clippy::unwrap_used,
+    reason = "each test binary uses a part of it, and a test fails by panicking"
 )]
 
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -112,9 +112,9 @@ mod tests {
         let distances = Distances::new(&table, heads, 40);
         for position in [0, 3, 39] {
             let biases = distances.from(1, position);
-            for key in 0..40_usize {
+            for (key, bias) in biases[..40].iter().enumerate() {
                 let expected = bucket(key.abs_diff(position), key > position) * heads + 1;
-                assert_eq!(biases[key], expected as f32, "{position} {key}");
+                assert_eq!(*bias, expected as f32, "{position} {key}");
             }
         }
     }

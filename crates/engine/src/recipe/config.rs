@@ -33,6 +33,8 @@ const IGNORED: &[&str] = &[
     "initializer_range",
     "label2id",
     "max_window_layers",
+    "output_attentions",
+    "output_hidden_states",
     "pad_vocab_size_multiple",
     "pooler_fc_size",
     "pooler_num_attention_heads",
@@ -152,6 +154,14 @@ impl Reader<'_, '_> {
                 Activation::Gelu
             }
         }
+    }
+
+    /// Decoders have heads of any size, and the library's default is not theirs.
+    fn sizes_with_head(&mut self, architecture: Architecture) -> Shape {
+        if !self.settings.has("head_dim") {
+            self.report("head_dim is missing".to_owned());
+        }
+        self.sizes(architecture)
     }
 
     /// A BERT with the sizes that most configurations name alike.
@@ -318,7 +328,7 @@ impl Reader<'_, '_> {
     }
 
     fn read_qwen3(&mut self) -> Shape {
-        let shape = self.sizes(Architecture::Qwen3);
+        let shape = self.sizes_with_head(Architecture::Qwen3);
         let layers = self.number("num_hidden_layers");
         if self.flag("use_sliding_window") {
             self.report("use_sliding_window is true, expected false".to_owned());
@@ -353,7 +363,7 @@ impl Reader<'_, '_> {
     }
 
     fn read_gemma3(&mut self) -> Shape {
-        let shape = self.sizes(Architecture::Gemma3);
+        let shape = self.sizes_with_head(Architecture::Gemma3);
         let layers = self.number("num_hidden_layers");
         let causal = !self.flag("use_bidirectional_attention");
         let window = self.optional_number("sliding_window").unwrap_or(4096);

@@ -387,10 +387,7 @@ fn read_steps(
             }
             // Drops nothing outside training.
             "Dropout" => {}
-            other => problems.add(
-                LIST,
-                format!("{other} is not understood after the first modules"),
-            ),
+            other => problems.add(LIST, format!("{other} is not understood in this place")),
         }
     }
     for step in &steps {

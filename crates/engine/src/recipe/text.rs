@@ -154,6 +154,14 @@ fn refuse_other_uses(settings: &mut Settings, problems: &mut Problems<'_>) {
 struct Description {
     normalizer: Option<Value>,
     pre_tokenizer: Option<Value>,
+    #[serde(default)]
+    added_tokens: Vec<AddedToken>,
+}
+
+#[derive(Deserialize)]
+struct AddedToken {
+    id: u64,
+    content: String,
 }
 
 /// Refuses a `tokenizer_config.json` that asks for something else than `tokenizer.json` does: the library builds the tokenizer from
@@ -179,6 +187,7 @@ fn compare_descriptions(file: &str, settings: &mut Settings, problems: &mut Prob
             return;
         }
     };
+    compare_added_tokens(&description.added_tokens, settings, problems);
     let class = settings
         .text("tokenizer_class", problems)
         .unwrap_or_default();
@@ -226,6 +235,30 @@ fn compare_descriptions(file: &str, settings: &mut Settings, problems: &mut Prob
         settings,
         problems,
     );
+}
+
+/// Refuses tokens that `tokenizer.json` does not add.
+fn compare_added_tokens(
+    added: &[AddedToken],
+    settings: &mut Settings,
+    problems: &mut Problems<'_>,
+) {
+    let Some(Value::Object(asked)) = settings.take("added_tokens_decoder") else {
+        return;
+    };
+    for (id, token) in asked {
+        let content = token
+            .get("content")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let is_added = |token: &AddedToken| token.id.to_string() == id && token.content == content;
+        if !added.iter().any(is_added) {
+            let id = id.escape_default();
+            let message =
+                format!("added_tokens_decoder has token {id}, which tokenizer.json does not add");
+            problems.add(&settings.file, message);
+        }
+    }
 }
 
 /// Refuses a normalizer that the class would replace by another one.

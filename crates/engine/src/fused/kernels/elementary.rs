@@ -93,7 +93,7 @@ pub(crate) fn silu<S: Simd>(simd: S, x: S::Block) -> S::Block {
 #[inline(always)]
 pub(crate) fn gelu_tanh<S: Simd>(simd: S, x: S::Block) -> S::Block {
     /// 2 √(2/π)
-    const SLOPE: f32 = 1.595_769_1;
+    const SLOPE: f32 = 1.595_769;
     let cube = simd.mul_add(
         simd.mul(x, x),
         simd.splat(SLOPE * 0.044_715),

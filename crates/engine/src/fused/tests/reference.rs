@@ -16,7 +16,7 @@ pub(super) fn embedding(tensors: &Tensors, shape: &Shape, tokens: &[u32]) -> Vec
     };
     let mut states = model.embed(tokens);
     for layer in 0..shape.layers {
-        states = model.layer(layer, states);
+        states = model.layer(layer, &states);
     }
     if let Some(norm) = model.names.final_norm {
         states = model.norm(norm, states);
@@ -71,7 +71,7 @@ impl Model<'_> {
         }
     }
 
-    fn layer(&self, layer: usize, states: Rows) -> Rows {
+    fn layer(&self, layer: usize, states: &Rows) -> Rows {
         let (shape, names) = (self.shape, self.names);
         let at = |name: &str| format!("{}.{layer}.{name}", names.layer);
         let before = |name: Option<&str>, states: &Rows| match name {
@@ -90,7 +90,7 @@ impl Model<'_> {
             }
         };
 
-        let input = before(names.before_attention, &states);
+        let input = before(names.before_attention, states);
         let part = |part: Part| self.linear(&at(part.name), part, &input);
         let heads = |rows: Rows, norm: Option<&str>, turned: bool| -> Vec<Rows> {
             let rows: Vec<Rows> = rows
@@ -118,7 +118,7 @@ impl Model<'_> {
         let values = heads(part(names.value), None, false);
         let context = self.attention(layer, &queries, &keys, &values);
         let output = self.linear(&at(names.attention_output), WHOLE, &context);
-        let states = merge(names.after_attention, &states, output);
+        let states = merge(names.after_attention, states, output);
 
         let input = before(names.before_feed_forward, &states);
         let mut wide = self.linear(&at(names.up.name), names.up, &input);
@@ -173,7 +173,7 @@ impl Model<'_> {
                     let far = shape
                         .reach(layer)
                         .is_some_and(|reach| key.abs_diff(position) > reach);
-                    !far && !(shape.attention.causal && key > position)
+                    !(far || shape.attention.causal && key > position)
                 };
                 let seen: Vec<usize> = (0..keys.len()).filter(|key| sees(*key)).collect();
                 let shares: Vec<f64> = seen
