@@ -8,7 +8,7 @@ use crate::process::{cargo, run};
 use crate::{needs, paths};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
@@ -29,42 +29,7 @@ const TESTED: &[&str] = &[
 
 /// Builds what is tested.
 pub(crate) fn build() -> Result<()> {
-    run(&mut build_command()?)
-}
-
-fn build_command() -> Result<Command> {
-    let mut command = cargo_build(TESTED)?;
-    command.args(["--quiet", "--features=forge/samples"]);
-    Ok(command)
-}
-
-/// Builds what is tested while other work runs, with the processor time that is left. [`build`] waits for it, and reports its errors.
-pub(crate) struct Ahead(Child);
-
-impl Ahead {
-    pub(crate) fn start() -> Result<Self> {
-        let build = build_command()?;
-        let mut command = Command::new("nice");
-        command.arg("-n19").arg(build.get_program());
-        command.args(build.get_args());
-        for (name, value) in build.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        command.current_dir(paths::root());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Self(command.spawn().context("cannot run `nice`")?))
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        // It may have ended already.
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
+    run(cargo_build(TESTED)?.args(["--quiet", "--features=forge/samples"]))
 }
 
 /// Builds packages together, in silence.

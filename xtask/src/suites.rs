@@ -29,8 +29,6 @@ pub(crate) struct Suite {
     pub(crate) judges: &'static str,
     /// Prerequisites that a machine may lack.
     pub(crate) needs: &'static [Need],
-    /// Whether it runs the programs of [`crate::statics`].
-    pub(crate) runs_programs: bool,
     /// Returns a reason where the suite cannot run and the code is not at fault.
     pub(crate) run: fn() -> Result<Option<String>>,
 }
@@ -102,15 +100,13 @@ pub(crate) const SUITES: &[Suite] = &[
         "static",
         "enclave-server is one static musl binary",
         statically::enclave,
-    )
-    .with_programs(),
+    ),
     suite(
         "counts",
         "no hot path takes more instructions than it did",
         counts::test,
     )
-    .with(&[Need::Valgrind])
-    .with_programs(),
+    .with(&[Need::Valgrind]),
     suite(
         "cloud",
         "host-proxy asks AWS KMS, and reads models from S3 and web servers",
@@ -134,40 +130,34 @@ pub(crate) const SUITES: &[Suite] = &[
         "the Python package: lints, types, and OpenAI's client sealed by it",
         package::test,
     )
-    .with(&[Need::Python, Need::Vectors])
-    .with_programs(),
+    .with(&[Need::Python, Need::Vectors]),
     suite(
         "examples",
         "each printed example, with the official clients, does what is printed",
         examples::test,
     )
-    .with(&[Need::Python])
-    .with_programs(),
+    .with(&[Need::Python]),
     suite(
         "fleet",
         "clients go on while replicas behind HAProxy are killed, stopped, drained, cut off and rolled",
         fleet::test,
-    )
-    .with_programs(),
+    ),
     suite(
         "browser",
         "Chromium against the real processes",
         browser::test,
-    )
-    .with_programs(),
+    ),
     suite(
         "speed",
         "each route scores 95 of 100 as Lighthouse scores, on a phone and on a desktop",
         browser::speed,
-    )
-    .with_programs(),
+    ),
     suite(
         "firefox",
         "Firefox against the real processes, over WebDriver BiDi",
         browser::firefox,
     )
-    .with(&[Need::Firefox])
-    .with_programs(),
+    .with(&[Need::Firefox]),
     suite(
         "platforms",
         "it compiles for Linux on ARM and, as far as it has no C, for macOS; NEON computes what is right",
@@ -179,15 +169,13 @@ pub(crate) const SUITES: &[Suite] = &[
         "the container images build, and what they start answers",
         containers::test,
     )
-    .with(&[Need::Buildah])
-    .with_programs(),
+    .with(&[Need::Buildah]),
     suite(
         "emulator",
         "the enclave image, booted: its module, its measurements, hostile parents, Chromium",
         emulator::test,
     )
-    .with(&[Need::Emulator])
-    .with_programs(),
+    .with(&[Need::Emulator]),
 ];
 
 const fn suite(
@@ -199,7 +187,6 @@ const fn suite(
         name,
         judges,
         needs: &[],
-        runs_programs: false,
         run,
     }
 }
@@ -207,12 +194,5 @@ const fn suite(
 impl Suite {
     const fn with(self, needs: &'static [Need]) -> Self {
         Self { needs, ..self }
-    }
-
-    const fn with_programs(self) -> Self {
-        Self {
-            runs_programs: true,
-            ..self
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask test`, which `npm test` runs: every suite in order, one summary.
 
+use crate::skipped;
 use crate::steps::elapsed;
 use crate::suites::{Need, SUITES, Suite};
-use crate::{skipped, statics};
 use anyhow::{Result, bail, ensure};
 use std::time::Instant;
 
@@ -34,10 +34,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let chosen = choose(&options.only)?;
     let missing = provide(&chosen);
-    // Suites leave processors idle, most while tests wait for each other.
-    let _ahead = programs_come_later(&chosen)
-        // A failure is reported by the suite that runs the programs.
-        .then(statics::Ahead::start);
     // Remove leftovers of an interrupted run.
     skipped::take()?;
     let mut summary = Vec::new();
@@ -108,12 +104,6 @@ fn provide(chosen: &[&Suite]) -> Vec<(Need, String)> {
     missing
 }
 
-/// Whether other suites run before the first that runs programs.
-fn programs_come_later(chosen: &[&Suite]) -> bool {
-    let first = chosen.iter().position(|suite| suite.runs_programs);
-    first.is_some_and(|place| place > 0)
-}
-
 fn choose(only: &[String]) -> Result<Vec<&'static Suite>> {
     for name in only {
         ensure!(
@@ -140,17 +130,5 @@ mod tests {
         assert_eq!(choose(&[]).unwrap().len(), SUITES.len());
         assert_eq!(choose(&["rust".to_owned()]).unwrap().len(), 1);
         assert!(choose(&["rusty".to_owned()]).is_err());
-    }
-
-    #[test]
-    fn programs_are_built_ahead_of_a_later_suite_alone() {
-        let come_later = |names: &[&str]| {
-            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-            programs_come_later(&choose(&names).unwrap())
-        };
-        assert!(come_later(&[]));
-        assert!(come_later(&["rust", "browser"]));
-        assert!(!come_later(&["rust", "platforms"]));
-        assert!(!come_later(&["static", "counts"]));
     }
 }
