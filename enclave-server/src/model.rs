@@ -29,7 +29,7 @@ pub use source::{Folder, Piece, Source, SourceTimes};
 
 /// A model whose every file had the pinned digest when it was read.
 pub struct Model {
-    /// What the folder computes.
+    /// The computation that the folder describes.
     pub recipe: Recipe,
     /// Contents of the tokenizer's description.
     pub tokenizer: Vec<u8>,

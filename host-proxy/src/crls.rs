@@ -145,7 +145,7 @@ impl Crls {
         }))))
     }
 
-    /// Has the proxy request a document of its own, where a client's document may name an unknown address. That document is no source
+    /// Has the proxy request a document of its own, where a client's document may name an unknown address. That document is not a source
     /// of addresses: it holds a nonce, in which the client could name any.
     pub(crate) fn notice(&self, evidence: &[u8]) {
         let Some(inner) = self.0.as_ref().filter(|inner| inner.from_chain) else {

@@ -125,7 +125,7 @@ async fn a_host_that_is_not_allowed_is_never_asked() {
     assert!(proxy.get("/v1/crls").await.body.is_empty());
 }
 
-/// The nonce of a client is in its document, so a document is no source of addresses.
+/// The nonce of a client is in its document, so a document is not a source of addresses.
 #[tokio::test]
 async fn a_client_names_no_address() {
     let published = list(LATE, 8);

@@ -24,7 +24,7 @@ pub enum HeadStep {
         bias: Vec<f32>,
         /// Applied to each output.
         activation: HeadActivation,
-        /// What is added to the result.
+        /// Added to the result.
         residual: Residual,
     },
     /// (x − mean) / deviation · scale + shift, with PyTorch's epsilon 10⁻⁵.
@@ -40,7 +40,7 @@ pub enum HeadStep {
     Truncate(usize),
 }
 
-/// What [`HeadStep::Dense`] adds to its result.
+/// A summand of the result of [`HeadStep::Dense`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Residual {
     /// Nothing.

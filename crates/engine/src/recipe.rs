@@ -1,4 +1,5 @@
-//! What a sentence-transformers folder computes: read from its files, or refused with every setting that is not understood.
+//! The computation that a sentence-transformers folder describes: read from its files, or refused with every setting that is not
+//! understood.
 //!
 //! | file | question it answers |
 //! | --- | --- |
@@ -37,7 +38,7 @@ pub struct ModelFiles {
     pub others: BTreeSet<String>,
 }
 
-/// What a folder computes.
+/// The computation that a folder describes.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     source: Kind,
@@ -84,7 +85,7 @@ impl Prompts {
 pub struct Problem {
     /// Path of the file below the folder.
     pub file: String,
-    /// What is wrong, beginning with the setting's name.
+    /// The fault, beginning with the setting's name.
     pub message: String,
 }
 

@@ -44,7 +44,7 @@ pub struct Tokenizer {
     keep_end: bool,
 }
 
-/// What the folder of a model asks of its tokenizer beyond `tokenizer.json`.
+/// Settings of a model's folder for its tokenizer, beyond `tokenizer.json`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenizerOptions {
     /// Lower-cases texts before anything else.

@@ -44,7 +44,7 @@ fn round((sine, cosine): (f64, f64)) -> (f32, f32) {
     (sine as f32, cosine as f32)
 }
 
-/// What MPNet adds to a score, by the distance of key and query.
+/// Biases that MPNet adds to scores, by the distance of key and query.
 pub(super) struct Distances {
     /// [heads][2 · longest − 1]: from a key `longest` − 1 tokens before the query to one as many after it.
     biases: Vec<f32>,
@@ -66,7 +66,7 @@ impl Distances {
         }
     }
 
-    /// What `head` adds for the query at `position`: index j belongs to the key at position j.
+    /// Biases of `head` for the query at `position`: index j belongs to the key at position j.
     #[inline(always)]
     pub(super) fn from(&self, head: usize, position: usize) -> &[f32] {
         let width = 2 * self.longest - 1;

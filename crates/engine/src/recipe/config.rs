@@ -482,7 +482,7 @@ impl Reader<'_, '_> {
         rotary
     }
 
-    /// `rope_theta` from `rope_parameters`, or the older member of its own.
+    /// `rope_theta` from `rope_parameters`, or the older separate member.
     fn theta(&mut self, older: &str, default: f32) -> f32 {
         let parameters = self.settings.object("rope_parameters", self.problems);
         self.expect("rope_scaling", &json!(null));

@@ -110,7 +110,7 @@ fn read_list(problems: &mut Problems<'_>) -> Option<Vec<Module>> {
     Some(modules)
 }
 
-/// What `config_sentence_transformers.json` says.
+/// The contents of `config_sentence_transformers.json`.
 struct Model {
     prompts: Prompts,
     /// Features that are kept of an embedding.

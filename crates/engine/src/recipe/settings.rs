@@ -1,4 +1,4 @@
-//! Reads the members of a configuration file, and reports those that nobody read.
+//! Reads the members of a configuration file, and reports those that were not read.
 
 use serde_json::{Map, Value};
 

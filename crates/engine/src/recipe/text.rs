@@ -60,7 +60,7 @@ const NAMES: [&str; 7] = [
 /// Beyond every model's length: "no limit" in `tokenizer_config.json`.
 const NO_LIMIT: usize = 1 << 40;
 
-/// Longest sequence that this crate takes of a model without a limit of its own.
+/// Longest sequence that this crate takes of a model that states no limit.
 const MOST_TOKENS: usize = 1 << 16;
 
 pub(super) fn read(
