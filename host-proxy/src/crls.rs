@@ -145,8 +145,8 @@ impl Crls {
         }))))
     }
 
-    /// Has the proxy request a document of its own, where a client's document may name an unknown address. That document is not a source
-    /// of addresses: it holds a nonce, in which the client could name any.
+    /// Has the proxy request its own document, where a client's document may name an unknown address. The client's document is not a
+    /// source of addresses: it holds a nonce, in which the client could name any.
     pub(crate) fn notice(&self, evidence: &[u8]) {
         let Some(inner) = self.0.as_ref().filter(|inner| inner.from_chain) else {
             return;
