@@ -50,14 +50,24 @@ impl Model<'_> {
             let values = &values[row * shape.hidden..(row + 1) * shape.hidden];
             values.iter().map(|value| f64::from(*value)).collect()
         };
-        let embedded = tokens.iter().enumerate().map(|(position, token)| {
+        let mut counted = 0;
+        let embedded = tokens.iter().map(|token| {
+            // Padding that a text holds has the row before the first token's, and is not counted.
+            let padding = shape.first_position.checked_sub(1);
+            let position = match padding.filter(|padding| *padding == *token as usize) {
+                Some(padding) => padding,
+                None => {
+                    counted += 1;
+                    shape.first_position + counted - 1
+                }
+            };
             let mut word = row(names.words, *token as usize);
             if shape.block().scaled_words {
                 let factor = (shape.hidden as f64).sqrt();
                 word.iter_mut().for_each(|value| *value *= factor);
             }
             if let Some(table) = names.positions {
-                word = add(&word, &row(table, shape.first_position + position));
+                word = add(&word, &row(table, position));
             }
             if let Some(table) = names.token_types.filter(|_| shape.token_types > 0) {
                 word = add(&word, &row(table, 0));
