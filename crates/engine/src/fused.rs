@@ -7,7 +7,7 @@
 //! - bias, activation and residual are applied in registers at the end of a product;
 //! - sequences are stored one after the other without padding, and attention runs over each separately;
 //! - a thread processes the same rows in successive products, and helps the others once it has finished;
-//! - memory is allocated once, for the longest sequence.
+//! - memory is allocated once, and again only for a sequence that is longer than all before.
 //!
 //! | file | question it answers |
 //! | --- | --- |

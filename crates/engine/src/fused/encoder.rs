@@ -119,7 +119,8 @@ impl Encoder for FusedEncoder {
         Ok(rows)
     }
 
-    /// Allocates nothing, unless there are more concurrent calls than threads or the model has steps after its pooling.
+    /// Allocates nothing, unless there are more concurrent calls than threads, a sequence is the longest so far and above 256
+    /// tokens, or the model has steps after its pooling.
     fn encode_into(&self, sequences: &[&[u32]], rows: &mut [f32]) -> Result<(), EncodeError> {
         let call = Call::begin(&self.calls);
         let alone = || self.calls.load(Ordering::Relaxed) == 1;

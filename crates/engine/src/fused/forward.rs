@@ -22,7 +22,7 @@ use crate::{Activation, Shape};
 
 /// Most tokens of a group: enough for a matrix product to run at full speed, and few enough for activations to stay in the
 /// second-level cache. With groups of twice the size, each token takes a quarter more time.
-const GROUP: usize = 256;
+pub(super) const GROUP: usize = 256;
 
 /// Fewer rows per thread than this are not worth waking a helper for.
 const ROWS_WORTH_SHARING: usize = 16;
@@ -48,7 +48,7 @@ impl ThreadMemory {
     }
 }
 
-/// All memory that a forward pass writes, allocated once for the largest group.
+/// All memory that a forward pass writes, for groups of up to `rows` tokens.
 pub(super) struct Memory {
     rows: usize,
     /// The residual stream: one row of `hidden` floats per token.
@@ -97,11 +97,11 @@ impl Widths {
 }
 
 impl Memory {
-    /// For a team of `threads`.
-    pub(super) fn new(weights: &Weights, threads: usize) -> Self {
+    /// For a team of `threads`, and sequences of up to `longest` tokens.
+    pub(super) fn new(weights: &Weights, threads: usize, longest: usize) -> Self {
         let shape = weights.shape();
         let widths = Widths::new(shape);
-        let rows = GROUP.max(shape.max_tokens);
+        let rows = GROUP.max(longest);
         let all_rows = rows + Bands::spare_rows(threads);
         let floats = |features: usize| features / PANEL * stride(all_rows);
         Self {
@@ -125,14 +125,19 @@ impl Memory {
         }
     }
 
+    /// Most tokens of a sequence.
+    pub(super) fn longest(&self) -> usize {
+        self.rows
+    }
+
     /// Returns how many of `sequences`, from the first on, form the next group: groups of equal size instead of full groups and a
-    /// small last one. Never zero.
-    pub(super) fn next_group_len(&self, sequences: &[&[u32]]) -> usize {
+    /// small last one. A sequence above [`GROUP`] tokens is a group by itself. Never zero.
+    pub(super) fn next_group_len(sequences: &[&[u32]]) -> usize {
         let total: usize = sequences.iter().map(|sequence| sequence.len()).sum();
-        let aim = total.div_ceil(total.div_ceil(self.rows).max(1));
+        let aim = total.div_ceil(total.div_ceil(GROUP).max(1));
         let mut rows = 0;
         let next_group_len = sequences.iter().take_while(|sequence| {
-            let fits = rows < aim && rows + sequence.len() <= self.rows;
+            let fits = rows < aim && rows + sequence.len() <= GROUP;
             rows += sequence.len();
             fits
         });

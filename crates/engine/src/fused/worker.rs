@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use super::super::{EncodeError, check_sequences};
 use super::bands::ThreadIndex;
-use super::forward::{Memory, ThreadMemory, forward};
+use super::forward::{GROUP, Memory, ThreadMemory, forward};
 use super::team::Team;
 use super::weights::Weights;
 
 /// Threads and memory for encoding; any number of workers share one set of [`Weights`].
 ///
-/// All memory is allocated on creation: `encode` allocates nothing.
+/// Memory for sequences of [`GROUP`] tokens is allocated on creation, and grows with the first longer one: most texts are short, and
+/// a model for long ones would reserve gigabytes.
 pub struct Worker {
     weights: Arc<Weights>,
     team: Team<ThreadMemory>,
@@ -28,7 +29,7 @@ impl Worker {
         let own = |number| ThreadMemory::new(ThreadIndex { number, of }, &weights);
         Ok(Self {
             team: Team::new(own(0), (1..of).map(own))?,
-            memory: Memory::new(&weights, of),
+            memory: Memory::new(&weights, of, GROUP),
             weights,
         })
     }
@@ -54,9 +55,15 @@ impl Worker {
     ) -> Result<(), EncodeError> {
         let dimension = self.weights.head().dimension();
         check(&self.weights, sequences, out.len())?;
+        let longest = sequences.iter().map(|sequence| sequence.len()).max();
+        if let Some(longest) = longest.filter(|longest| *longest > self.memory.longest()) {
+            let longest = longest.next_power_of_two();
+            let longest = longest.min(self.weights.shape().max_tokens);
+            self.memory = Memory::new(&self.weights, self.team.threads(), longest);
+        }
         let (mut rest, mut out_rest) = (sequences, &mut *out);
         while !rest.is_empty() {
-            let (group, others) = rest.split_at(self.memory.next_group_len(rest));
+            let (group, others) = rest.split_at(Memory::next_group_len(rest));
             let (out_group, out_others) = out_rest.split_at_mut(group.len() * dimension);
             let (memory, team) = (&mut self.memory, &mut self.team);
             forward(&self.weights, team, memory, group, out_group, alone);

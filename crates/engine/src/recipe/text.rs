@@ -167,15 +167,6 @@ struct AddedToken {
 /// Refuses a `tokenizer_config.json` that asks for something else than `tokenizer.json` does: the library builds the tokenizer from
 /// either of them, depending on its version.
 fn compare_descriptions(file: &str, settings: &mut Settings, problems: &mut Problems<'_>) {
-    if let Some(side) = settings.text("truncation_side", problems)
-        && side != "right"
-    {
-        let message = format!(
-            "truncation_side is `{}`, expected right",
-            side.escape_default()
-        );
-        problems.add(&settings.file, message);
-    }
     let Some(contents) = problems.contents(file) else {
         problems.add(file, "the file is missing");
         return;

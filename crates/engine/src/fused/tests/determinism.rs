@@ -121,3 +121,29 @@ fn calls_at_the_same_time_get_the_same_bits() {
         }
     });
 }
+
+#[test]
+fn memory_that_grew_changes_nothing() {
+    let longest = effort(700, 700, 300);
+    let shape = Shape {
+        layers: 1,
+        positions: longest,
+        max_tokens: longest,
+        ..TINY
+    };
+    let mut numbers = Numbers(5);
+    let lengths = [9, 300, longest, 20];
+    let sequences = lengths.map(|length| numbers.tokens(length.min(longest), shape.vocabulary));
+    let weights = weights(shape, Precision::F32, Isa::best());
+    let mut grown = Worker::new(Arc::clone(&weights), threads(2)).unwrap();
+    for sequence in &sequences {
+        let mut fresh = Worker::new(Arc::clone(&weights), threads(1)).unwrap();
+        let [mut found, mut expected] = [vec![0.0; shape.hidden], vec![0.0; shape.hidden]];
+        grown.encode(&[sequence], &mut found).unwrap();
+        fresh.encode(&[sequence], &mut expected).unwrap();
+        assert_eq!(bits(&found), bits(&expected));
+    }
+    let mut together = vec![0.0; sequences.len() * shape.hidden];
+    grown.encode(&slices(&sequences), &mut together).unwrap();
+    assert!(together.iter().all(|value| value.is_finite()));
+}
