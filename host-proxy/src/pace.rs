@@ -8,6 +8,8 @@
 use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -33,6 +35,8 @@ pub(crate) struct Paced<S> {
     left: Duration,
     /// Since when the other end has read nothing.
     blocked: Option<Instant>,
+    /// Whether bytes wait for the other end to read.
+    waiting: Arc<AtomicBool>,
     timer: Pin<Box<Sleep>>,
     /// Counts the bytes that the other end sends.
     rate: Option<(Rates, Source)>,
@@ -48,10 +52,17 @@ impl<S> Paced<S> {
             allowance,
             left: allowance,
             blocked: None,
+            waiting: Arc::default(),
             timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
             rate: None,
             delay: None,
         }
+    }
+
+    /// Tells `waiting` whether bytes wait for the other end to read.
+    pub(crate) fn tell(mut self, waiting: Arc<AtomicBool>) -> Self {
+        self.waiting = waiting;
+        self
     }
 
     /// Limits reading to the source's rate.
@@ -66,6 +77,7 @@ impl<S> Paced<S> {
         polled: Poll<io::Result<T>>,
         written: impl Fn(&T) -> usize,
     ) -> Poll<io::Result<T>> {
+        self.waiting.store(polled.is_pending(), Ordering::Relaxed);
         match polled {
             Poll::Ready(outcome) => {
                 if let Some(since) = self.blocked.take() {
@@ -186,6 +198,21 @@ mod tests {
             let outcome = Paced::new(near, ALLOWANCE).write_all(&answer).await;
             assert_eq!(outcome.is_ok(), served, "{bytes_a_second} B/s");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_wait_until_they_are_read() {
+        let (near, mut far) = tokio::io::duplex(1024);
+        let waiting = Arc::<AtomicBool>::default();
+        let mut paced = Paced::new(near, ALLOWANCE).tell(waiting.clone());
+        paced.write_all(&[0; 1024]).await.unwrap();
+        assert!(!waiting.load(Ordering::Relaxed));
+        let rest = tokio::spawn(async move { paced.write_all(&[0; 1024]).await });
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert!(waiting.load(Ordering::Relaxed));
+        far.read_exact(&mut [0; 2048]).await.unwrap();
+        rest.await.unwrap().unwrap();
+        assert!(!waiting.load(Ordering::Relaxed));
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -163,8 +164,10 @@ impl Proxy {
                 tracing::debug!("a source has reached its share of connections");
                 continue;
             };
-            let paced =
-                Paced::new(stream, config.stall_timeout).with_rate(rates.clone(), peer.source);
+            let waiting = Arc::<AtomicBool>::default();
+            let paced = Paced::new(stream, config.stall_timeout)
+                .with_rate(rates.clone(), peer.source)
+                .tell(Arc::clone(&waiting));
             let requester = peer.clone();
             let service = router.clone().map_request(move |mut request: Request<_>| {
                 request.extensions_mut().insert(requester.clone());
@@ -183,7 +186,7 @@ impl Proxy {
                         tokio::select! {
                             outcome = connection.as_mut() => outcome,
                             // Otherwise one half-sent head would delay the stop to the drain timeout.
-                            () = stay_idle(&peer) => Ok(()),
+                            () = stay_idle(&peer, &waiting) => Ok(()),
                         }
                     }
                 };
@@ -229,14 +232,14 @@ impl Proxy {
 /// Time for a connection to send the end of its last answer, which is in its buffers.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Waits until the connection has had no request in flight for a while.
-async fn stay_idle(peer: &Peer) {
-    peer.finish_requests().await;
-    while tokio::time::timeout(FLUSH_TIMEOUT, peer.await_request())
-        .await
-        .is_ok()
-    {
+/// Waits until the connection has had no request in flight for a while, and no bytes wait for its client.
+async fn stay_idle(peer: &Peer, waiting: &AtomicBool) {
+    loop {
         peer.finish_requests().await;
+        let next = tokio::time::timeout(FLUSH_TIMEOUT, peer.await_request()).await;
+        if next.is_err() && !waiting.load(Ordering::Relaxed) {
+            return;
+        }
     }
 }
 

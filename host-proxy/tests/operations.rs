@@ -203,6 +203,27 @@ async fn half_sent_heads_do_not_delay_a_stop() {
     proxy.task.await.unwrap();
 }
 
+/// The request is finished for the proxy, but not for its reader.
+#[tokio::test]
+async fn a_stop_lets_slow_readers_read_their_answers() {
+    const LENGTH: usize = 12 << 20;
+    let handler = post(async || vec![7_u8; LENGTH]);
+    let enclave = FakeEnclave::start(Router::new().route("/v1/gateway", handler));
+    let mut proxy = Running::start(&enclave.path(), &[]).await;
+    let mut connection = tokio::net::TcpStream::connect(proxy.address).await.unwrap();
+    let request = b"POST /v1/gateway HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n";
+    connection.write_all(request).await.unwrap();
+    let mut answer = vec![0; 12];
+    connection.read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer, b"HTTP/1.1 200");
+    proxy.stop();
+    // Longer than the proxy waits for a connection that sends nothing.
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    connection.read_to_end(&mut answer).await.unwrap();
+    assert!(answer.len() > LENGTH, "{} bytes", answer.len());
+    proxy.task.await.unwrap();
+}
+
 #[tokio::test]
 async fn the_drain_is_bounded() {
     let entered = Arc::new(Notify::new());
