@@ -184,6 +184,12 @@ mod tests {
         let Err(error) = Model::load(folder.path(), &pin("config.json", b"{}")) else {
             panic!("accepted")
         };
-        assert_eq!(error.code(), "MODEL_FILE_NOT_PINNED");
+        assert_eq!(error.code(), "MODEL_UNSUPPORTED");
+        assert!(
+            error
+                .to_string()
+                .contains("modules.json: the file is missing"),
+            "{error}"
+        );
     }
 }
