@@ -17,6 +17,8 @@ pub(crate) struct Process {
     pub(crate) address: std::net::SocketAddr,
     /// The program's log lines.
     pub(crate) log: Arc<Mutex<String>>,
+    /// Reads the log until the program ends.
+    reader: std::thread::JoinHandle<()>,
 }
 
 impl Process {
@@ -52,13 +54,14 @@ impl Process {
         let log = Arc::new(Mutex::new(String::new()));
         let writer = Arc::clone(&log);
         // Reads on, so that the pipe does not fill up.
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             lines.for_each(|line| writer.lock().unwrap().push_str(&line.unwrap()));
         });
         Self {
             child,
             address,
             log,
+            reader,
         }
     }
 
@@ -118,9 +121,11 @@ impl Process {
         assert!(kill.unwrap().success());
     }
 
-    /// Waits for the program to end, and returns whether its exit status is 0.
+    /// Waits for the program to end and for its last line of log, and returns whether its exit status is 0.
     pub(crate) fn wait(mut self) -> bool {
-        self.child.wait().unwrap().success()
+        let status = self.child.wait().unwrap();
+        self.reader.join().unwrap();
+        status.success()
     }
 
     /// Sends SIGKILL.
