@@ -141,7 +141,8 @@ async function problemDetails(
   response: Response,
   ends: Ends,
 ): Promise<{ type?: unknown; code?: unknown } | null> {
-  if (!response.headers.get("content-type")?.startsWith("application/problem+json")) return null;
+  const mediaType = response.headers.get("content-type")?.toLowerCase();
+  if (!mediaType?.startsWith("application/problem+json")) return null;
   const bytes = await read(response, LONGEST_PROBLEM, ends);
   if (!bytes) return null;
   try {

@@ -130,7 +130,7 @@ export const unknownKey = () => problem(400, { type: KEY_PROBLEM, code: "KEY_UNK
 export function problem(status, body) {
   return new Response(JSON.stringify(body), {
     status,
-    headers: { "content-type": "application/problem+json" },
+    headers: { "content-type": "Application/Problem+JSON; charset=utf-8" },
   });
 }
 
