@@ -18,9 +18,9 @@ pub struct Head {
 pub enum HeadStep {
     /// activation(W x + b)
     Dense {
-        /// [outputs][inputs]
+        /// A row for each output, of as many weights as there are inputs.
         weights: Vec<f32>,
-        /// [outputs]
+        /// One for each output.
         bias: Vec<f32>,
         /// Applied to each output.
         activation: HeadActivation,
@@ -47,7 +47,7 @@ pub enum Residual {
     None,
     /// Its input.
     Input,
-    /// The product of its input and these weights, [outputs][inputs].
+    /// The product of its input and these weights: a row for each output.
     Product(Vec<f32>),
 }
 

@@ -11,7 +11,7 @@ use super::weights::Weights;
 
 /// Threads and memory for encoding; any number of workers share one set of [`Weights`].
 ///
-/// Memory for sequences of [`GROUP`] tokens is allocated on creation, and grows with the first longer one: most texts are short, and
+/// Memory for sequences of 256 tokens is allocated on creation, and grows with the first longer one: most texts are short, and
 /// a model for long ones would reserve gigabytes.
 pub struct Worker {
     weights: Arc<Weights>,
