@@ -156,12 +156,28 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Decoders have heads of any size, and the library's default is not theirs.
-    fn sizes_with_head(&mut self, architecture: Architecture) -> Shape {
+    /// A decoder with grouped queries. Its heads have any size, and the library's default is not the quotient.
+    fn decoder(&mut self, architecture: Architecture, activation: &str) -> Shape {
         if !self.settings.has("head_dim") {
             self.report("head_dim is missing".to_owned());
         }
-        self.sizes(architecture)
+        let shape = self.sizes(architecture);
+        Shape {
+            key_value_heads: self
+                .optional_number("num_key_value_heads")
+                .unwrap_or(shape.heads),
+            layers: self.number("num_hidden_layers"),
+            feed_forward: self.number("intermediate_size"),
+            positions: self.number("max_position_embeddings"),
+            norm_epsilon: self.epsilon("rms_norm_eps"),
+            activation: self.activation(activation),
+            biases: Biases {
+                attention: self.flag("attention_bias"),
+                feed_forward: false,
+                norm: false,
+            },
+            ..shape
+        }
     }
 
     /// A BERT with the sizes that most configurations name alike.
@@ -328,31 +344,17 @@ impl Reader<'_, '_> {
     }
 
     fn read_qwen3(&mut self) -> Shape {
-        let shape = self.sizes_with_head(Architecture::Qwen3);
-        let layers = self.number("num_hidden_layers");
+        let shape = self.decoder(Architecture::Qwen3, "hidden_act");
         if self.flag("use_sliding_window") {
             self.report("use_sliding_window is true, expected false".to_owned());
         }
         self.settings.ignore(&["sliding_window"]);
-        let local = self.local(layers, 0, |_| true);
+        let local = self.local(shape.layers, 0, |_| true);
         if local.is_some() {
             self.report("layer_types has layers that are not `full_attention`".to_owned());
         }
         let theta = self.theta("rope_theta", 10_000.0);
         Shape {
-            key_value_heads: self
-                .optional_number("num_key_value_heads")
-                .unwrap_or(shape.heads),
-            layers,
-            feed_forward: self.number("intermediate_size"),
-            positions: self.number("max_position_embeddings"),
-            norm_epsilon: self.epsilon("rms_norm_eps"),
-            activation: self.activation("hidden_act"),
-            biases: Biases {
-                attention: self.flag("attention_bias"),
-                feed_forward: false,
-                norm: false,
-            },
             attention: Attention {
                 causal: true,
                 local: None,
@@ -363,8 +365,7 @@ impl Reader<'_, '_> {
     }
 
     fn read_gemma3(&mut self) -> Shape {
-        let shape = self.sizes_with_head(Architecture::Gemma3);
-        let layers = self.number("num_hidden_layers");
+        let shape = self.decoder(Architecture::Gemma3, "hidden_activation");
         let causal = !self.flag("use_bidirectional_attention");
         let window = self.optional_number("sliding_window").unwrap_or(4096);
         let reach = if causal {
@@ -379,22 +380,9 @@ impl Reader<'_, '_> {
         let default = |layer: usize| (layer + 1).is_multiple_of(pattern);
         let scalar = self.float("query_pre_attn_scalar").unwrap_or(256.0);
         Shape {
-            key_value_heads: self
-                .optional_number("num_key_value_heads")
-                .unwrap_or(shape.heads),
-            layers,
-            feed_forward: self.number("intermediate_size"),
-            positions: self.number("max_position_embeddings"),
-            norm_epsilon: self.epsilon("rms_norm_eps"),
-            activation: self.activation("hidden_activation"),
-            biases: Biases {
-                attention: self.flag("attention_bias"),
-                feed_forward: false,
-                norm: false,
-            },
             attention: Attention {
                 causal,
-                local: self.local(layers, reach, default),
+                local: self.local(shape.layers, reach, default),
             },
             rotary: self.thetas(
                 ("rope_theta", 1_000_000.0),
