@@ -1,4 +1,4 @@
-//! Security headers of every answer, and which answers pages of other origins may read.
+//! Security and cache headers of every answer, and which answers pages of other origins may read.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -12,7 +12,8 @@ pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'
 
 const PERMISSIONS_POLICY: &str = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=(), clipboard-read=(), clipboard-write=(self)";
 
-/// Adds the security headers to every answer, problems included.
+/// Adds the security headers to every answer, problems included. An answer that does not limit its caching is about now, and is not
+/// stored: a cache may otherwise choose a lifetime (RFC 9111 §4.2.2).
 pub(crate) async fn secure(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
@@ -38,6 +39,9 @@ pub(crate) async fn secure(request: Request, next: Next) -> Response {
     headers
         .entry("cross-origin-resource-policy")
         .or_insert(HeaderValue::from_static("same-origin"));
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     response
 }
 

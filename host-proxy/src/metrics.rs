@@ -271,7 +271,9 @@ impl Metrics {
         }
         let kind =
             HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-        ([(header::CONTENT_TYPE, kind)], text).into_response()
+        let fresh = HeaderValue::from_static("no-store");
+        let fields = [(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, fresh)];
+        (fields, text).into_response()
     }
 }
 

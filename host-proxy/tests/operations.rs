@@ -51,6 +51,27 @@ async fn metrics_are_not_on_the_public_address() {
     assert_eq!(proxy.metrics().await.status, StatusCode::OK);
 }
 
+/// A cache between proxy and balancer, such as Varnish, stores an answer for minutes unless that forbids it.
+#[tokio::test]
+async fn no_cache_keeps_an_answer_about_now() {
+    let enclave = FakeEnclave::start(Router::new().route("/readyz", get("ready")));
+    let proxy = Running::start(&enclave.path(), &[]).await;
+    let mut answers = vec![proxy.metrics().await];
+    for path in ["/healthz", "/readyz"] {
+        for method in [Method::GET, Method::HEAD] {
+            answers.push(proxy.send(method, path, &[], Bytes::new()).await);
+        }
+    }
+    for answer in answers {
+        assert_eq!(answer.status, StatusCode::OK);
+        assert_eq!(
+            answer.header("cache-control"),
+            Some("no-store"),
+            "{answer:?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn the_log_names_the_route_and_no_text_of_a_client() {
     let log = Log::default();

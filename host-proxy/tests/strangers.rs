@@ -98,6 +98,10 @@ async fn every_header_of_an_answer_is_listed() {
                 .await;
             statuses.insert(answer.status);
             asked += 1;
+            assert!(
+                answer.header("cache-control").is_some(),
+                "{path}: a cache in between would choose for how long it keeps this answer"
+            );
             found.extend(answer.headers);
         }
     }
