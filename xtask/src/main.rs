@@ -11,6 +11,7 @@ mod cluster;
 mod conformance;
 mod containers;
 mod fuzz;
+mod hub;
 mod image;
 mod model;
 mod needs;

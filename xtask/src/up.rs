@@ -1,11 +1,13 @@
 //! `cargo xtask up`, which `npm start` runs: everything built, both servers started, one URL.
 
+use crate::hub::{self, HubModel};
 use crate::model::FolderLock;
 use crate::sealed::Sealed;
 use crate::servers::{self, ModelSource, Servers, Start};
 use crate::steps::{Started, Steps};
 use crate::{model, needs, page, paths, wasm};
 use anyhow::{Context, Result, bail, ensure};
+use sealed_model::ModelName;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,8 +24,15 @@ pub(crate) struct Options {
     policy: Option<PathBuf>,
     /// Read the model from this folder, instead of sealed and with a key that a simulated KMS releases. Its lock is DIR.lock.json,
     /// which the first start writes
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "model_id")]
     model: Option<PathBuf>,
+    /// Download this model from Hugging Face's hub, or the one of $HF_ENDPOINT, and read it from a folder. $HF_TOKEN opens gated
+    /// models. The lock that the first start writes pins the files
+    #[arg(long, value_name = "ORG/NAME", value_parser = hub::parse_name)]
+    model_id: Option<ModelName>,
+    /// Branch, tag or commit of --model-id
+    #[arg(long, default_value = "main", requires = "model_id", value_parser = hub::parse_revision)]
+    revision: String,
     /// Enclaves, each with its own keys and proxy, behind one HAProxy; 1 needs no HAProxy
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     replicas: u8,
@@ -33,7 +42,12 @@ pub(crate) struct Options {
 pub(crate) fn run(options: Options) -> Result<()> {
     let logs = paths::target()?.join("clearseal");
     let signals = servers::Signals::listen()?;
-    let mut steps = Steps::new(8, &signals);
+    let hub = options.model_id.map(|name| HubModel {
+        name,
+        revision: options.revision,
+    });
+    let total = if hub.is_some() { 10 } else { 8 };
+    let mut steps = Steps::new(total, &signals);
     steps.quick("Prerequisites", || {
         let node = needs::node()?;
         needs::rust_target("wasm32-unknown-unknown")?;
@@ -51,16 +65,21 @@ pub(crate) fn run(options: Options) -> Result<()> {
     let packages = needs::packages()?
         .map(|mut install| Started::new(&mut install, &logs.join("npm.log")))
         .transpose()?;
-    let folder = options.model.clone().map_or_else(paths::model, Ok)?;
+    let folder = match (&options.model, &hub) {
+        (Some(folder), _) => folder.clone(),
+        (None, Some(hub)) => download(hub, &mut steps, &logs)?,
+        (None, None) => paths::model()?,
+    };
+    let name = hub.as_ref().map(HubModel::name);
     let mut lock = None;
-    match &options.model {
-        Some(_) => steps.quick("Model", || {
-            let found = model::lock_folder(&folder)?;
+    match options.model.is_some() || name.is_some() {
+        true => steps.quick("Model", || {
+            let found = model::lock_folder(&folder, name)?;
             let outcome = report(&folder, &found);
             lock = Some(found);
             Ok(outcome)
         })?,
-        None => steps.quick("Model, 92 MB", || model::fetch(None, &folder))?,
+        false => steps.quick("Model, 92 MB", || model::fetch(None, &folder))?,
     }
     steps.watch(
         "enclave-server, host-proxy and kms-simulator",
@@ -98,7 +117,7 @@ pub(crate) fn run(options: Options) -> Result<()> {
                     .inspect_err(|_| drop(std::fs::remove_file(path)))?;
                 model::add_self_test(path, &vectors)?;
             }
-            return Ok("none: --model reads a folder".to_owned());
+            return Ok("none: the model is read from a folder".to_owned());
         }
         let (sealed, outcome) = Sealed::prepare(&binaries, &folder)?;
         source = ModelSource::Sealed(sealed);
@@ -130,6 +149,30 @@ pub(crate) fn run(options: Options) -> Result<()> {
         logs.display()
     );
     servers.watch(&signals)
+}
+
+/// Downloads the model of a hub in two steps; asks the hub nothing if an earlier start did.
+fn download(hub: &HubModel, steps: &mut Steps<'_>, logs: &Path) -> Result<PathBuf> {
+    let folder = hub.folder()?;
+    let mut listing = None;
+    steps.quick("Files at the hub", || {
+        if folder.exists() {
+            return Ok("downloaded before".to_owned());
+        }
+        let found = hub.list()?;
+        let outcome = found.to_string();
+        listing = Some(found);
+        Ok(outcome)
+    })?;
+    match listing {
+        None => steps.quick("Download", || Ok(folder.display().to_string()))?,
+        Some(listing) => steps.watch(
+            "Download",
+            &mut listing.download(&folder)?,
+            &logs.join("model.log"),
+        )?,
+    }
+    Ok(folder)
 }
 
 fn report(folder: &Path, lock: &FolderLock) -> String {

@@ -171,8 +171,9 @@ pub struct ServerFiles {
     pub left_out: Vec<String>,
 }
 
-/// Names of Hugging Face's and sentence-transformers' formats, at the top and in the folder of a module.
-fn is_needed_by_server(name: &str) -> bool {
+/// Whether a server needs the file of this name: configuration, tokenizer and weights in Hugging Face's and sentence-transformers'
+/// formats, at the top and in the folder of a module.
+pub fn is_needed_by_server(name: &str) -> bool {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     let is_json = |start: &str, end: &str| file.starts_with(start) && file.ends_with(end);
     let is_needed = is_json("config", ".json")

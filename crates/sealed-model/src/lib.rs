@@ -58,7 +58,7 @@ mod stream;
 pub use digests::Digests;
 pub use error::{ContainerError, FileNameError};
 #[cfg(feature = "folder")]
-pub use folder::{FolderError, ModelFolder, ServerFiles};
+pub use folder::{FolderError, ModelFolder, ServerFiles, is_needed_by_server};
 pub use header::{CHUNK, FIXED, Header, MAX_HEADER, TAG};
 pub use key::DataKey;
 #[cfg(feature = "lock")]

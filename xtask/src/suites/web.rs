@@ -65,11 +65,12 @@ pub(crate) fn test() -> Result<Option<String>> {
     needs::install_packages()?;
     build()?;
     run(npm(&["test", "--workspaces", "--if-present"]).env(skipped::VARIABLE, skipped::list()?))?;
-    // Key policies, judged a second time by a simulator that only npm has.
+    // Key policies, judged a second time by a simulator that only npm has; and downloads of models.
     run(Command::new("node")
         .args([
             "--test",
             "crates/key-policy/tests/simulator/simulator.test.mjs",
+            "xtask/hub.test.mjs",
         ])
         .current_dir(paths::root())
         .env(skipped::VARIABLE, skipped::list()?))?;
