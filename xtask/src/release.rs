@@ -4,6 +4,7 @@ use crate::servers::Signals;
 use crate::steps::Steps;
 use crate::{image, model, needs, page, paths, process};
 use anyhow::{Context, Result, ensure};
+use base16ct::lower::encode_string as hex;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,9 @@ pub(crate) struct Options {
     /// Put the model of this folder into the image
     #[arg(long, value_name = "DIR")]
     embed_model: Option<PathBuf>,
+    /// Serve the model of this lock [default: all-MiniLM-L6-v2]
+    #[arg(long, value_name = "FILE")]
+    model_lock: Option<PathBuf>,
     /// Origin of the service: scheme, host and port [default: the page's own]
     #[arg(long, value_name = "ORIGIN")]
     service: Option<String>,
@@ -28,8 +32,6 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     sign_key: Option<PathBuf>,
 }
-
-const MODEL: &str = "all-MiniLM-L6-v2";
 
 /// Runs the verb.
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -41,10 +43,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         out.display()
     );
     let commit = commit()?;
+    let model = ServedModel::of_lock(options.model_lock.as_deref())?;
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     let build = image::BuildOptions {
         out: Some(out.join("enclave.eif")),
         embed_model: options.embed_model.clone(),
+        model_lock: options.model_lock.clone(),
         arguments: vec![format!("--policy-version={}", options.name)],
         ..image::BuildOptions::default()
     };
@@ -53,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
     let policy = out.join("trust-policy.json");
     let measured = read_json(&out.join("measurements.json"))?;
-    let text = serde_json::to_string_pretty(&policy_of(&options.name, &measured["pcrs"])?)?;
+    let text = serde_json::to_string_pretty(&policy_of(&options.name, &model, &measured["pcrs"]))?;
     fs::write(&policy, text + "\n")
         .with_context(|| format!("cannot write {}", policy.display()))?;
 
@@ -69,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }),
     })?;
     pack(&out)?;
-    write(options, &out, &commit)?;
+    write(options, &model, &out, &commit)?;
     println!("\n{}", out.display());
     Ok(())
 }
@@ -84,16 +88,35 @@ fn commit() -> Result<String> {
 }
 
 /// The page's trust policy: this image, this model, nothing else.
-fn policy_of(name: &str, pcrs: &Value) -> Result<Value> {
-    Ok(json!({
+fn policy_of(name: &str, model: &ServedModel, pcrs: &Value) -> Value {
+    json!({
         "format": "clearseal-trust-policy/1",
         "name": format!("release {name}"),
         "root": "aws-nitro-enclaves-g1",
         "releases": [{ "name": name, "pcrs": pcrs }],
         "security_mode": "production",
         "policy_version": name,
-        "model": { "id": MODEL, "sha256": model::artifact_sha256()? },
-    }))
+        "model": { "id": model.name, "sha256": model.sha256 },
+    })
+}
+
+/// The model that the image serves, as its server states it.
+struct ServedModel {
+    name: String,
+    sha256: String,
+}
+
+impl ServedModel {
+    fn of_lock(path: Option<&Path>) -> Result<Self> {
+        let lock = match path {
+            Some(path) => model::read_lock(path)?,
+            None => model::lock()?,
+        };
+        Ok(Self {
+            name: lock.name.as_str().to_owned(),
+            sha256: hex(&lock.files.digest()),
+        })
+    }
 }
 
 fn read_json(path: &Path) -> Result<Value> {
@@ -116,7 +139,7 @@ fn pack(out: &Path) -> Result<()> {
     process::run(Command::new("tar").arg("xzf").arg(archive).current_dir(out))
 }
 
-fn write(options: &Options, out: &Path, commit: &str) -> Result<()> {
+fn write(options: &Options, model: &ServedModel, out: &Path, commit: &str) -> Result<()> {
     process::run(&mut process::cargo(&[
         "build",
         "--quiet",
@@ -128,12 +151,7 @@ fn write(options: &Options, out: &Path, commit: &str) -> Result<()> {
     let mut write = Command::new(&program);
     write.args(["write", "--name", &options.name, "--commit", commit]);
     write.args(["--toolchain", &needs::output("rustc", &["--version"])?]);
-    write.args([
-        "--model",
-        MODEL,
-        "--model-sha256",
-        &model::artifact_sha256()?,
-    ]);
+    write.args(["--model", &model.name, "--model-sha256", &model.sha256]);
     for (flag, path) in [
         ("--image", out.join("enclave.eif")),
         ("--kernel", image::kernel()?),
@@ -159,5 +177,32 @@ fn write(options: &Options, out: &Path, commit: &str) -> Result<()> {
             );
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sealed_model::{FileEntry, Manifest, ModelLock, ModelName};
+
+    #[test]
+    fn the_policy_demands_the_model_of_the_lock() {
+        let standard = ServedModel::of_lock(None).unwrap();
+        assert_eq!((&*standard.name, standard.sha256.len()), (model::ID, 64));
+
+        let files = Manifest::new(vec![FileEntry::of("config.json", b"{}")]).unwrap();
+        let lock = ModelLock {
+            name: ModelName::new("org/other").unwrap(),
+            aliases: Vec::new(),
+            files: files.clone(),
+            self_test: Vec::new(),
+        };
+        let path = std::env::temp_dir().join(format!("release-{}.lock.json", std::process::id()));
+        fs::write(&path, lock.to_json()).unwrap();
+        let other = ServedModel::of_lock(Some(&path)).unwrap();
+        fs::remove_file(&path).unwrap();
+        let policy = policy_of("1.0", &other, &json!({}));
+        let expected = json!({ "id": "org/other", "sha256": hex(&files.digest()) });
+        assert_eq!(policy["model"], expected);
     }
 }
