@@ -50,8 +50,7 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
     // The enclave's clock is compared with this moment, whenever the rest comes.
     .then((answer) => ({ reply: answer, now: service.now() }));
   const listing = new AbortController();
-  const stop = signal ? AbortSignal.any([signal, listing.signal]) : listing.signal;
-  const lists = revocationLists(service, stop);
+  const lists = revocationLists(service, signal, listing.signal);
   const [{ reply, now }, serverPolicy] = await Promise.all([
     answered,
     asksTheService ? developmentPolicy(service, signal) : null,
@@ -86,9 +85,12 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
 
 /** Certificate revocation lists that the host serves; empty if it serves none, which the policy may refuse. Every client sends
  * the same request, so that it reveals nothing. */
-async function revocationLists(service: Service, signal: AbortSignal | undefined): Promise<Uint8Array> {
+async function revocationLists(
+  service: Service,
+  ...signals: readonly (AbortSignal | undefined)[]
+): Promise<Uint8Array> {
   const url = new URL("v1/crls", service.base);
-  const reply = await request(service.transport, url, LONGEST_CRLS, {}, signal);
+  const reply = await request(service.transport, url, LONGEST_CRLS, {}, ...signals);
   return reply.status === "ok" ? reply.bytes : new Uint8Array(0);
 }
 

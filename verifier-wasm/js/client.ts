@@ -2,6 +2,7 @@ import { attest, type Service } from "./attest.js";
 import { policyText } from "./policy.js";
 import { SealedSession } from "./session.js";
 import { read, SourceFailed } from "./source.js";
+import { requestOptions } from "./transport.js";
 import type { Connection, ConnectOptions } from "./types.js";
 import type { Verifier } from "./verifier.js";
 
@@ -22,6 +23,7 @@ export async function connectWith(
     // Wrapped: browsers throw if their `fetch` is called as a method of another object.
     transport: {
       fetch: options.fetch ?? ((input, init) => fetch(input, init)),
+      options: requestOptions(),
       timeoutMs: options.timeoutMs ?? TIMEOUT_MS,
     },
     base: baseOf(url),

@@ -256,7 +256,8 @@ export class SealedSession implements Session {
         },
         body: new Uint8Array(body),
       },
-      signal ? AbortSignal.any([signal, this.#change.signal]) : this.#change.signal,
+      signal,
+      this.#change.signal,
     );
     switch (reply.status) {
       case "ok": {

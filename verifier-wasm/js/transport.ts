@@ -13,50 +13,87 @@ export type Reply =
 
 export interface Transport {
   readonly fetch: typeof fetch;
+  /** From {@link requestOptions}. */
+  readonly options: RequestInit;
   readonly timeoutMs: number;
 }
 
-/** Fetches at most `limit` bytes. An unsealed answer other than 200 comes from the host and is only a hint. */
+/** No redirect is followed. Not `error`, which workerd refuses. */
+const NO_REDIRECT: RequestInit = { redirect: "manual" };
+
+/** Options of every request that this runtime takes. One that refuses `cache`, `credentials` or `referrerPolicy` has none. */
+export function requestOptions(): RequestInit {
+  const wanted: readonly RequestInit[] = [
+    { cache: "no-store" },
+    { credentials: "omit" },
+    { referrerPolicy: "no-referrer" },
+  ];
+  const taken = wanted.filter((option) => whyRefused(option) === null);
+  return Object.assign({ ...NO_REDIRECT }, ...taken);
+}
+
+/**
+ * Fetches at most `limit` bytes, until one of `signals` aborts. An unsealed answer other than 200 comes from the host and is only
+ * a hint.
+ */
 export async function request(
   transport: Transport,
   url: URL,
   limit: number,
   init: RequestInit,
-  signal: AbortSignal | undefined,
+  ...signals: readonly (AbortSignal | undefined)[]
 ): Promise<Reply> {
-  const timeout = AbortSignal.timeout(transport.timeoutMs);
+  // Neither `AbortSignal.any` nor `timeout`, which not every runtime has.
+  const end = new AbortController();
+  const { signal } = end;
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    end.abort();
+  }, transport.timeoutMs);
+  const release = onAbort(signals, () => end.abort());
   try {
-    signal?.throwIfAborted();
-    const response = await transport.fetch(url, {
-      ...init,
-      cache: "no-store",
-      credentials: "omit",
-      redirect: "error",
-      referrerPolicy: "no-referrer",
-      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-    });
+    if (signal.aborted) return unreachable(ABORTED);
+    const response = await transport.fetch(url, { ...init, ...transport.options, signal });
     if (response.status === 200) {
-      const bytes = await read(response, limit, [timeout, signal]);
+      const bytes = await read(response, limit, signal);
       return bytes ? { status: "ok", bytes } : unreachable(tooLong(url, limit));
     }
-    return await hint(response, url, [timeout, signal]);
+    return await hint(response, url, signal);
   } catch (cause) {
-    if (signal?.aborted) return unreachable(ABORTED);
-    if (timeout.aborted) return unreachable(timedOut(url, transport.timeoutMs));
-    return unreachable(offline(url, cause));
+    if (late) return unreachable(timedOut(url, transport.timeoutMs));
+    if (signal.aborted) return unreachable(ABORTED);
+    const missing = nameOf(cause) === "ReferenceError" ? messageOf(cause) : whyRefused(NO_REDIRECT);
+    return unreachable(missing === null ? offline(url, cause) : lacking(missing));
+  } finally {
+    clearTimeout(timer);
+    release();
   }
 }
 
-type Ends = readonly (AbortSignal | undefined)[];
+/** Why this runtime refuses an option of `fetch`; `null` if it takes it. */
+function whyRefused(option: RequestInit): string | null {
+  if (!globalThis.Request) return null;
+  try {
+    new Request("https://clearseal.internal", option);
+    return null;
+  } catch (cause) {
+    return messageOf(cause);
+  }
+}
 
 /**
  * Reads a body; `null` if it is longer than `limit`. Does not trust a declared length. Not every platform aborts the body with the
- * request's signal once `fetch` has resolved, so the signals are checked here too.
+ * request's signal once `fetch` has resolved, so the signal is checked here too.
  */
-async function read(response: Response, limit: number, ends: Ends): Promise<Uint8Array<ArrayBuffer> | null> {
+async function read(
+  response: Response,
+  limit: number,
+  signal: AbortSignal,
+): Promise<Uint8Array<ArrayBuffer> | null> {
   if (!response.body) return new Uint8Array(0);
   const reader = response.body.getReader();
-  const { ended, release } = whenAborted(ends);
+  const { ended, release } = whenAborted(signal);
   const chunks: Uint8Array[] = [];
   let length = 0;
   try {
@@ -85,27 +122,34 @@ async function read(response: Response, limit: number, ends: Ends): Promise<Uint
   return bytes;
 }
 
-/** Rejects as soon as one of the signals aborts. */
-function whenAborted(signals: Ends): { readonly ended: Promise<never>; readonly release: () => void } {
+/** Calls `abort` once one of `signals` aborts, at once if it already has. Returns a function that removes the listeners. */
+function onAbort(signals: readonly (AbortSignal | undefined)[], abort: () => void): () => void {
+  for (const signal of signals) {
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort, { once: true });
+  }
+  return () => {
+    for (const signal of signals) signal?.removeEventListener("abort", abort);
+  };
+}
+
+/** Rejects as soon as `signal` aborts. */
+function whenAborted(signal: AbortSignal | undefined): {
+  readonly ended: Promise<never>;
+  readonly release: () => void;
+} {
   let abort = () => {};
   const ended = new Promise<never>((_, reject) => {
     abort = () => reject(new DOMException("The reading was ended.", "AbortError"));
   });
   // Prevents an unhandled rejection if it aborts while nothing waits.
   ended.catch(() => undefined);
-  for (const signal of signals) {
-    if (signal?.aborted) abort();
-    signal?.addEventListener("abort", abort, { once: true });
-  }
-  const release = () => {
-    for (const signal of signals) signal?.removeEventListener("abort", abort);
-  };
-  return { ended, release };
+  return { ended, release: onAbort([signal], abort) };
 }
 
 /** Result of `work`, or `null` if `signal` aborts first. The work itself continues: others may await it too. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T | null> {
-  const { ended, release } = whenAborted([signal]);
+  const { ended, release } = whenAborted(signal);
   try {
     return await Promise.race([work, ended.catch(() => null)]);
   } finally {
@@ -118,8 +162,8 @@ function abandon(reader: ReadableStreamDefaultReader<Uint8Array>): void {
   reader.cancel().catch(() => undefined);
 }
 
-async function hint(response: Response, url: URL, ends: Ends): Promise<Reply> {
-  const problem = await problemDetails(response, ends);
+async function hint(response: Response, url: URL, signal: AbortSignal): Promise<Reply> {
+  const problem = await problemDetails(response, signal);
   if (problem?.type === KEY_PROBLEM) return { status: "key-unknown" };
   const code =
     typeof problem?.code === "string" && /^[A-Z][A-Z0-9_]{0,63}$/.test(problem.code) ? problem.code : null;
@@ -128,22 +172,25 @@ async function hint(response: Response, url: URL, ends: Ends): Promise<Reply> {
   return { status: denied ? "denied" : "unreachable", problem: refusal(response, url, code) };
 }
 
-function refusal(response: Response, url: URL, code: string | null): Problem {
+function refusal({ status, type }: Response, url: URL, code: string | null): Problem {
+  // Browsers hide a redirect's status.
+  const moved = type === "opaqueredirect" || (status >= 300 && status < 400);
+  const answer = moved ? "a redirect, which is not followed" : `status ${status}`;
   return {
     code: code ?? "HOST_REFUSED",
     title: "The host did not pass the request on",
-    detail: `${url.origin} answered with status ${response.status}, without a seal: no one vouches for its content.`,
-    remedy: response.status >= 500 || response.status === 429 ? "Try again later." : "Check the address.",
+    detail: `${url.origin} answered with ${answer}, without a seal: no one vouches for its content.`,
+    remedy: status >= 500 || status === 429 ? "Try again later." : "Check the address.",
   };
 }
 
 async function problemDetails(
   response: Response,
-  ends: Ends,
+  signal: AbortSignal,
 ): Promise<{ type?: unknown; code?: unknown } | null> {
   const mediaType = response.headers.get("content-type")?.toLowerCase();
   if (!mediaType?.startsWith("application/problem+json")) return null;
-  const bytes = await read(response, LONGEST_PROBLEM, ends);
+  const bytes = await read(response, LONGEST_PROBLEM, signal);
   if (!bytes) return null;
   try {
     const parsed: unknown = JSON.parse(new TextDecoder().decode(bytes));
@@ -183,12 +230,30 @@ function tooLong(url: URL, limit: number): Problem {
   };
 }
 
+function lacking(missing: string): Problem {
+  return {
+    code: "RUNTIME_LACKS",
+    title: "This JavaScript runtime lacks a feature",
+    detail: `Nothing was sent: ${missing}.`,
+    remedy: "Update the runtime, or pass a `fetch` that has the feature.",
+  };
+}
+
 function offline(url: URL, cause: unknown): Problem {
-  const why = cause instanceof Error ? ` (${cause.message})` : "";
+  const why = messageOf(cause);
   return {
     code: "NETWORK",
     title: "The host cannot be reached",
-    detail: `Could not connect to ${url.origin}${why}.`,
+    detail: `Could not connect to ${url.origin}${why ? ` (${why})` : ""}.`,
     remedy: "Check the address and the network, and whether the service is running.",
   };
+}
+
+/** Read by name: `instanceof` fails for an error of another realm, such as that of an EdgeVM. */
+function messageOf(cause: unknown): string {
+  return String((cause as { message?: unknown } | null)?.message ?? "");
+}
+
+function nameOf(cause: unknown): unknown {
+  return (cause as { name?: unknown } | null)?.name;
 }

@@ -40,7 +40,7 @@ test("a check sends the nonce and nothing else", async () => {
   );
   for (const { init } of network.calls) {
     assert.equal(init.credentials, "omit");
-    assert.equal(init.redirect, "error");
+    assert.equal(init.redirect, "manual");
     assert.equal(init.body, undefined);
   }
   assert.deepEqual(seen.judged[0].evidence, new Uint8Array([0xa2, 1, 2]));
@@ -221,6 +221,106 @@ test("a host that does not answer gives no verdict", async () => {
   clearInterval(alive);
   assert.equal(seen.judged.length, 0);
 });
+
+test("a redirect is not followed, in either form that runtimes report it", async () => {
+  const { verifier, seen } = fakeVerifier();
+  // Browsers hide the answer; Node, Deno, Bun and workerd return it.
+  const opaque = { type: "opaqueredirect", status: 0, headers: new Headers(), body: null };
+  const redirects = [() => opaque, ...[301, 302, 303, 307, 308].map((status) => () => redirect(status))];
+  for (const moved of redirects) {
+    const network = fakeFetch({ "/v1/attestation": moved, "/elsewhere": evidence });
+    const connection = await connectWith(verifier, ORIGIN, { fetch: network.fetch, policy: "mine" });
+    assert.equal(connection.status, "unreachable");
+    assert.equal(connection.problem.code, "HOST_REFUSED");
+    assert.match(connection.problem.detail, /redirect/);
+    assert.equal(network.to("/elsewhere").length, 0);
+  }
+  assert.equal(seen.judged.length, 0);
+
+  const { session: open, network } = await session(fakeVerifier(), { "/v1/gateway": () => redirect(307) });
+  const { status, problem } = await open.exchange(MESSAGE);
+  assert.deepEqual([status, problem.code], ["unreachable", "HOST_REFUSED"]);
+  assert.deepEqual(
+    network.calls.filter(({ url }) => url.includes("elsewhere")),
+    [],
+  );
+});
+
+const redirect = (status) => new Response(null, { status, headers: { location: "/elsewhere" } });
+
+test("a feature that the runtime lacks is not reported as a network fault", async () => {
+  const { verifier } = fakeVerifier();
+  const reach = async (options) => {
+    const connection = await connectWith(verifier, ORIGIN, { policy: "mine", ...options });
+    assert.equal(connection.status, "unreachable");
+    return connection.problem;
+  };
+  const lacks = (problem, name) => {
+    assert.equal(problem.code, "RUNTIME_LACKS");
+    assert.match(problem.detail, name);
+  };
+  await without("fetch", async () => lacks(await reach({}), /fetch is not defined/));
+  // Refused before anything is sent.
+  const refusing = async () => {
+    throw new TypeError("Invalid redirect value");
+  };
+  class RefusingRequest {
+    constructor(_, { redirect }) {
+      if (redirect) throw new TypeError("Invalid redirect value");
+    }
+  }
+  await replaced("Request", RefusingRequest, async () =>
+    lacks(await reach({ fetch: refusing }), /Invalid redirect value/),
+  );
+  assert.equal((await reach({ fetch: refusing })).code, "NETWORK");
+});
+
+test("options that a runtime refuses are left out, except the one against redirects", async () => {
+  // workerd with a compatibility date before November 2024.
+  class PickyRequest {
+    constructor(_, { cache }) {
+      if (cache) throw new Error("The 'cache' field on 'RequestInitializerDict' is not implemented.");
+    }
+  }
+  const network = fakeFetch({ "/v1/attestation": evidence });
+  const { verifier } = fakeVerifier();
+  await replaced("Request", PickyRequest, async () => {
+    const connection = await connectWith(verifier, ORIGIN, { fetch: network.fetch, policy: "mine" });
+    assert.equal(connection.status, "trusted");
+  });
+  for (const { init } of network.calls) {
+    assert.equal("cache" in init, false);
+    assert.equal(init.credentials, "omit");
+    assert.equal(init.redirect, "manual");
+  }
+});
+
+test("a runtime without AbortSignal.any and AbortSignal.timeout connects, cancels and gives up in time", async () => {
+  await replaced("AbortSignal", {}, async () => {
+    const { session: open } = await session(fakeVerifier(), { "/v1/gateway": hang }, { timeoutMs: 50 });
+    assert.equal((await open.exchange(MESSAGE)).problem.code, "TIMEOUT");
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(), 5);
+    const cancelled = await open.exchange(MESSAGE, { signal: controller.signal });
+    assert.equal(cancelled.problem.code, "ABORTED");
+  });
+});
+
+const hidden = (value) => ({ value, configurable: true, writable: true });
+
+/** Runs `work` with a global replaced, or removed if `value` is undefined. */
+async function replaced(name, value, work) {
+  const before = Object.getOwnPropertyDescriptor(globalThis, name);
+  delete globalThis[name];
+  if (value !== undefined) Object.defineProperty(globalThis, name, hidden(value));
+  try {
+    await work();
+  } finally {
+    Object.defineProperty(globalThis, name, before);
+  }
+}
+
+const without = (name, work) => replaced(name, undefined, work);
 
 test("a sealed exchange carries message and hint, and brings the answer with its receipt", async () => {
   const {
