@@ -1,4 +1,4 @@
-//! Embeds many batches over attested channels: complete and in order, even if connections fail.
+//! Embeds many batches over attested channels, or else in sealed requests: complete and in order, even if connections fail.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -18,12 +18,14 @@ use tokio::sync::mpsc;
 
 use crate::client::Client;
 use crate::embeddings::{Body, Embedding, Embeddings};
-use crate::error::Error;
+use crate::error::{Error, Problem};
 use crate::message::{Answer, parse_service_error};
 use crate::state::{Session, Standing};
 use crate::upstream::{Upstream, random_seed};
 use channel::bulk::{Backoff, Work, run};
 use channel::{Channel, Message, connect_known};
+
+mod requests;
 
 /// Maximum number of batches in flight: enough to keep an enclave busy while answers travel.
 const WINDOW: usize = 8;
@@ -44,6 +46,8 @@ pub struct Part {
     pub texts: Range<usize>,
     /// One vector for each of these texts, or the error of a single text.
     pub outcome: Result<Embeddings, Error>,
+    /// Reason why no channel could be used, if the texts were sent in a sealed request.
+    pub without_channel: Option<Arc<Problem>>,
 }
 
 impl Client {
@@ -55,6 +59,8 @@ impl Client {
     /// The enclave is verified as [`connect`](Client::connect) does, and no other one can answer: it endorses the key of each
     /// channel. After a connection fails, reconnects after a random pause and sends unanswered batches again. A channel to
     /// an enclave that [`set_policy`](Client::set_policy) refuses is closed before another batch is sent.
+    ///
+    /// Where a proxy in front of the host prevents channels, sends the rest in sealed requests, a few at once. That is slower.
     ///
     /// # Errors
     /// The errors of [`embed`](Client::embed), except a refusal that [is about a text](Error::is_about_input). A transient error only
@@ -74,11 +80,20 @@ impl Client {
             lost: None,
             connected: None,
             failed: None,
+            without_channel: None,
             rng: ChaCha20Rng::from_seed(random_seed()?),
         };
         let mut rng = ChaCha20Rng::from_seed(random_seed()?);
         let outcome = run(&mut work, batches, WINDOW, Backoff::default(), &mut rng).await;
-        outcome.map_err(Failure::into_error)?;
+        match outcome {
+            Ok(_) => {}
+            Err(Failure::Run(Error::Unreachable(problem))) if problem.is_without_upgrade() => {
+                work.without_channel = Some(problem);
+                let rest = requests::run(&mut work, batches).await;
+                rest.map_err(Failure::into_error)?;
+            }
+            Err(failure) => return Err(failure.into_error()),
+        }
         Ok(work.done)
     }
 }
@@ -112,6 +127,8 @@ struct Batches<'a, T, F> {
     connected: Option<Arc<Upstream>>,
     /// The upstream whose channel failed last, without an answer: it is asked after the others.
     failed: Option<Arc<Upstream>>,
+    /// Reason why sealed requests are used instead of a channel.
+    without_channel: Option<Arc<Problem>>,
     rng: ChaCha20Rng,
 }
 
@@ -149,10 +166,25 @@ where
         texts.unwrap_or_default()
     }
 
+    /// Returns the texts of open batches that were not passed on.
+    fn unanswered(&self) -> Vec<Piece> {
+        let starts = std::iter::once(self.next).chain(std::iter::repeat(0));
+        let open = self.open.iter().zip(starts).zip(self.done..);
+        open.map(|((batch, start), number)| Piece {
+            batch: number,
+            texts: start..batch.texts.len(),
+        })
+        .collect()
+    }
+
     /// Passes a part on once everything before it was.
     fn settle(&mut self, piece: Piece, outcome: Result<Embeddings, Error>) -> Result<(), Failure> {
         let Piece { batch, texts } = piece;
-        let part = Part { texts, outcome };
+        let part = Part {
+            texts,
+            outcome,
+            without_channel: self.without_channel.clone(),
+        };
         self.early.insert((batch, part.texts.start), part);
         while let Some(part) = self.early.remove(&(self.done, self.next))
             && let Some(batch) = self.open.front()

@@ -10,7 +10,8 @@ use protocol::exchange::ExchangeError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Problem {
-    /// Stable code: `NETWORK`, `TIMEOUT`, `HOST_REFUSED`, `ANSWER_TOO_LARGE`, or the code that the host gave.
+    /// Stable code: `NETWORK`, `TIMEOUT`, `HOST_REFUSED`, `ANSWER_TOO_LARGE`, `BODY_TOO_LARGE` and `UPGRADE_REQUIRED` also where a
+    /// proxy in front of the host is the reason, or the code that the host gave.
     pub code: String,
     /// Sentence that says what happened.
     pub detail: String,
@@ -29,6 +30,11 @@ impl Problem {
             Some(503) => self.code == "BUSY" || self.code.ends_with("_BUSY"),
             _ => false,
         }
+    }
+
+    /// Returns whether a proxy in front of the host prevents channels. Sealed requests pass.
+    pub(crate) fn is_without_upgrade(&self) -> bool {
+        self.status == Some(426)
     }
 }
 

@@ -20,6 +20,8 @@ const MAX_PROBLEM: usize = 16 << 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Less than a host keeps an idle connection open, so that a pooled one is seldom closed while it is being used.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Code of host-proxy for a request without the field `upgrade`.
+const UPGRADE_REQUIRED: &str = "UPGRADE_REQUIRED";
 
 type Http = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
@@ -89,7 +91,7 @@ impl Host {
         let response = self.send(request, limit).await?;
         match response.status.is_success() {
             true => Ok(response.body.into()),
-            false => Err(self.refused(&response)),
+            false => Err(self.refused(&response, 0)),
         }
     }
 
@@ -129,7 +131,9 @@ impl Host {
             .request(Method::POST, "/v1/gateway")?
             .header(header::CONTENT_TYPE, asked)
             .header(header::ACCEPT, answered)
-            .header("clearseal-enclave", hint)
+            .header("clearseal-enclave", hint);
+        let length = sealed.len();
+        let request = request
             .body(Full::from(sealed))
             .map_err(|_| Error::UrlInvalid)?;
         let response = self.send(request, limit).await?;
@@ -143,7 +147,7 @@ impl Host {
         if is("application/problem+json") && is_key_problem(&response.body) {
             return Ok(Sealed::KeyUnknown);
         }
-        Err(self.refused(&response))
+        Err(self.refused(&response, length))
     }
 
     /// A connection that has become a channel's.
@@ -163,11 +167,15 @@ impl Host {
                 return upgraded.map(TokioIo::new).map_err(|_| self.broken());
             }
             let (parts, body) = response.into_parts();
-            Err(self.refused(&Response {
+            let response = Response {
                 status: parts.status,
                 kind: None,
                 body: self.collect(body, MAX_PROBLEM).await?,
-            }))
+            };
+            Err(match response.status {
+                StatusCode::UPGRADE_REQUIRED => self.no_upgrade(),
+                _ => self.refused(&response, 0),
+            })
         };
         tokio::time::timeout(self.timeout, opened)
             .await
@@ -223,9 +231,13 @@ impl Host {
         Ok(if all.is_empty() { first } else { all.freeze() })
     }
 
-    fn refused(&self, response: &Response) -> Error {
+    /// `length` is the number of bytes that were sent.
+    fn refused(&self, response: &Response, length: usize) -> Error {
         let code = code(&response.body);
         let status = response.status;
+        if status == StatusCode::PAYLOAD_TOO_LARGE {
+            return self.too_long(length, code);
+        }
         let with = code
             .as_deref()
             .map_or_else(String::new, |code| format!(" and {code}"));
@@ -241,6 +253,38 @@ impl Host {
                 _ => "Check the address.",
             },
             Some(status.as_u16()),
+        )
+    }
+
+    /// The host gives a code; a reverse proxy in front of it does not.
+    fn too_long(&self, length: usize, code: Option<String>) -> Error {
+        let (by, remedy) = match code {
+            Some(_) => ("the host", "Send fewer or shorter texts at once."),
+            None => (
+                "a proxy in front of the host, which limits the length of requests",
+                "Send fewer texts at once, or raise the limit of that proxy to 5 MiB (nginx: `client_max_body_size 5m;`).",
+            ),
+        };
+        self.problem(
+            code.unwrap_or_else(|| "BODY_TOO_LARGE".to_owned()),
+            format!(
+                "a request of {length} bytes to {} was refused with status 413 by {by}",
+                self.origin
+            ),
+            remedy,
+            Some(StatusCode::PAYLOAD_TOO_LARGE.as_u16()),
+        )
+    }
+
+    fn no_upgrade(&self) -> Error {
+        self.problem(
+            UPGRADE_REQUIRED.to_owned(),
+            format!(
+                "{} opened no channel: a proxy in front of the host drops the field `upgrade`",
+                self.origin
+            ),
+            "Let the proxy pass it: nginx `proxy_http_version 1.1; proxy_set_header upgrade $http_upgrade; proxy_set_header connection upgrade;`, Apache `upgrade=ANY` in `ProxyPass`.",
+            Some(StatusCode::UPGRADE_REQUIRED.as_u16()),
         )
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use clearseal_client::{Client, Clock, Error, State, UnixMillis};
+use clearseal_client::{Batch, Client, Clock, Error, State, UnixMillis};
 use fixtures::host::{Host, Mood, PATIENCE, now, vector};
 
 fn client(host: &Host) -> Client {
@@ -362,4 +362,75 @@ async fn a_proof_is_renewed_before_its_end_and_never_used_after() {
     );
     assert_eq!(host.sealed_requests(), sent);
     assert!(!client.is_ready());
+}
+
+/// nginx refuses requests above 1 MiB unless it is told otherwise.
+#[tokio::test]
+async fn a_length_limit_of_a_proxy_in_between_is_named() {
+    let host = Host::start(31);
+    let client = client(&host);
+    assert_eq!(code(&client).await, "");
+    host.set(Mood::BodyLimit(64 << 10));
+    assert_eq!(code(&client).await, "");
+    let before = host.sealed_requests();
+    let long = "x".repeat(100 << 10);
+    let error = client.embed(&[long]).await.err().unwrap();
+    assert_eq!(host.sealed_requests(), before + 1);
+    assert_eq!(error.code(), "BODY_TOO_LARGE");
+    assert!(!error.is_transient());
+    let Error::Unreachable(problem) = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(problem.status, Some(413));
+    let words: Vec<_> = problem.detail.split(' ').collect();
+    assert!(
+        words
+            .iter()
+            .any(|word| word.parse::<usize>().is_ok_and(|it| it > 100 << 10)),
+        "{error}"
+    );
+    assert!(
+        problem.detail.contains("a proxy in front of the host"),
+        "{error}"
+    );
+    assert!(error.remedy().contains("client_max_body_size"), "{error}");
+}
+
+#[tokio::test]
+async fn batches_are_sent_in_requests_where_a_proxy_drops_upgrades() {
+    let host = Host::start(32);
+    let client = client(&host);
+    let (send, mut batches) = tokio::sync::mpsc::channel(64);
+    let (long, short) = ("a b c d e f g h i j", "é");
+    for number in 0..50 {
+        let refused = if number == 20 { "" } else { short };
+        let batch = Batch {
+            texts: texts(&[&format!("text {number}"), refused, long]),
+            tag: number,
+        };
+        send.send(batch).await.ok();
+    }
+    drop(send);
+    let (mut order, mut refused, mut next) = (Vec::new(), Vec::new(), 0);
+    let done = client.bulk(&mut batches, |batch, part| {
+        let problem = part.without_channel.unwrap();
+        assert_eq!(problem.code, "UPGRADE_REQUIRED");
+        assert!(problem.remedy.contains("proxy_set_header upgrade"));
+        assert_eq!(part.texts.start, next);
+        next = part.texts.end % batch.texts.len();
+        match part.outcome {
+            Ok(embedded) => {
+                for (text, item) in batch.texts[part.texts.clone()].iter().zip(&embedded.items) {
+                    assert_eq!(item.vector, vector(text));
+                }
+            }
+            Err(error) => refused.push((batch.tag, error.code().to_owned())),
+        }
+        order.extend(part.texts.map(|text| (batch.tag, text)));
+        Ok(())
+    });
+    assert_eq!(done.await.unwrap(), 50);
+    let expected = (0..50).flat_map(|batch| (0..3).map(move |text| (batch, text)));
+    assert!(order.into_iter().eq(expected));
+    assert_eq!(refused, [(20, "INPUT_EMPTY".to_owned())]);
 }
