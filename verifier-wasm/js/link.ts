@@ -5,7 +5,8 @@ import type { Channel, Opened } from "./verifier.js";
 /** Subset of WebSocket that a link uses, so that tests can replace it. */
 export interface Socket {
   binaryType: string;
-  readonly bufferedAmount: number;
+  /** Absent in workerd and happy-dom. */
+  readonly bufferedAmount?: number;
   send(bytes: Uint8Array<ArrayBuffer>): void;
   close(): void;
   onopen: (() => void) | null;
@@ -96,9 +97,13 @@ export class Link {
 
   /** Whether more may be sent now. If not, the link wakes its owner later. */
   hasRoom(): boolean {
-    if (this.#socket.bufferedAmount < MAX_BUFFERED_BYTES) return true;
+    if (!this.#full) return true;
     setTimeout(this.#options.wake, DRAIN_MS);
     return false;
+  }
+
+  get #full(): boolean {
+    return (this.#socket.bufferedAmount ?? 0) >= MAX_BUFFERED_BYTES;
   }
 
   /** Sends one request. Throws if it cannot be sealed. */
@@ -128,17 +133,11 @@ export class Link {
 
   #receive(data: unknown): void {
     if (this.#failure || this.#closed) return;
-    if (!(data instanceof ArrayBuffer)) {
-      this.#fail(
-        new StreamError(
-          "CHANNEL_MALFORMED",
-          "The host sent a text message instead of bytes.",
-          "Suspect the relay.",
-        ),
-      );
+    const bytes = bytesOf(data);
+    if (!bytes) {
+      this.#fail(typeof data === "string" ? TEXT : NOT_BYTES);
       return;
     }
-    const bytes = new Uint8Array(data);
     for (let at = 0; at < bytes.length && !this.#failure; at += CHUNK_BYTES) {
       this.#channel.feed(bytes.subarray(at, at + CHUNK_BYTES));
       this.#drain();
@@ -216,13 +215,23 @@ export class Link {
   #armTimeout(): void {
     clearTimeout(this.#timeout);
     const end = this.#lastFrameAt + this.#options.patienceMs + this.#bytes / MIN_BYTES_PER_MS;
-    this.#timeout = setTimeout(() => this.#fail(SILENT), Math.max(0, end - performance.now()));
+    this.#timeout = setTimeout(
+      () => this.#fail(this.#full ? stuck(this.#socket) : SILENT),
+      Math.max(0, end - performance.now()),
+    );
   }
 
   #send(bytes: Uint8Array): void {
     // A copy outside wasm memory, which the socket may keep.
     this.#socket.send(bytes as Uint8Array<ArrayBuffer>);
   }
+}
+
+/** Also of another realm, such as that of an EdgeVM or of jsdom, where `instanceof` fails. */
+function bytesOf(data: unknown): Uint8Array | null {
+  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  const isBuffer = Object.prototype.toString.call(data) === "[object ArrayBuffer]";
+  return isBuffer ? new Uint8Array(data as ArrayBuffer) : null;
 }
 
 function failureOf(outcome: ChannelOutcome | undefined): StreamError | null {
@@ -236,6 +245,26 @@ const SILENT = new StreamError(
   "The connection was silent for too long.",
   "Try again; if it goes on, the host or the enclave is overloaded or down.",
   { transient: true },
+);
+/** The host is not the cause: the socket has not sent what it was given. */
+function stuck({ bufferedAmount }: Socket): StreamError {
+  const name = globalThis.navigator?.userAgent;
+  return new StreamError(
+    "CHANNEL_SILENT",
+    `The connection was silent for too long, and its socket still holds ${bufferedAmount} bytes.`,
+    `Try again; if it goes on, the WebSocket of this runtime${name ? ` (${name})` : ""} does not send: pass another as \`webSocket\`.`,
+    { transient: true },
+  );
+}
+const TEXT = new StreamError(
+  "CHANNEL_MALFORMED",
+  "The host sent a text message instead of bytes.",
+  "Suspect the relay.",
+);
+const NOT_BYTES = new StreamError(
+  "RUNTIME_LACKS",
+  "The WebSocket of this runtime ignores `binaryType`: it gives messages in a form that cannot be read at once.",
+  "Pass another WebSocket as `webSocket`.",
 );
 const NO_CONNECTION = new StreamError(
   "CHANNEL_NO_CONNECTION",

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { runInNewContext } from "node:vm";
 import { connectWith } from "../dist/client.js";
 import { StreamError } from "../dist/types.js";
 import { evidence, fakeFetch, fakeVerifier, ORIGIN } from "./fakes.mjs";
@@ -317,10 +318,69 @@ test("the stream reconnects to a server that closes between requests", async () 
   assert.deepEqual(values, [0, 1]);
 });
 
+test("a socket that does not say how much it holds takes every text", async () => {
+  // workerd and happy-dom have no `bufferedAmount`.
+  const { session } = await connected((_, socket) => {
+    delete socket.bufferedAmount;
+    return embedded;
+  });
+  const { values } = await soon(collect(session.stream(places(100), { batchItems: 10 })));
+  assert.deepEqual(values, places(100).map(Number));
+});
+
 test("a silent connection times out", async () => {
   const { session } = await connected(() => () => null);
   const error = await refused(session.stream(["0"], { patienceMs: 20, attempts: 1 }));
   assert.equal(error.code, "CHANNEL_SILENT");
+  assert.match(error.remedy, /host or the enclave/);
+});
+
+test("a socket that sends nothing is named as the cause of the silence, with its runtime", async () => {
+  const { session } = await connected((_, socket) => {
+    socket.bufferedAmount = 2 ** 20;
+    return embedded;
+  });
+  const error = await refused(session.stream(["0"], { patienceMs: 20, attempts: 1 }));
+  assert.equal(error.code, "CHANNEL_SILENT");
+  assert.match(error.message, /1048576 bytes/);
+  assert.match(error.remedy, /WebSocket of this runtime/);
+  const runtime = globalThis.navigator?.userAgent;
+  if (runtime) assert.ok(error.remedy.includes(runtime));
+  assert.equal(error.transient, true);
+});
+
+test("bytes are taken from every realm and in every view, and another form is the runtime's", async () => {
+  const views = [
+    (buffer) => runInNewContext("(bytes) => new Uint8Array(bytes).buffer")([...new Uint8Array(buffer)]),
+    (buffer) => new Uint8Array(buffer),
+    (buffer) => Buffer.concat([Buffer.from("--"), Buffer.from(buffer)]).subarray(2),
+  ];
+  for (const view of views) {
+    const { session, sockets } = await connected((_, socket) => {
+      Object.defineProperty(socket, "onmessage", {
+        set(listener) {
+          this.heard = listener && (({ data }) => listener({ data: view(data) }));
+        },
+        get() {
+          return this.heard;
+        },
+        configurable: true,
+      });
+      return embedded;
+    });
+    assert.deepEqual((await soon(collect(session.stream(["0"])))).values, [0]);
+    assert.equal(sockets.urls.length, 1);
+  }
+  for (const [data, code] of [
+    ["text", "CHANNEL_MALFORMED"],
+    [new Blob(["bytes"]), "RUNTIME_LACKS"],
+  ]) {
+    const { session } = await connected((_, socket) => () => {
+      setTimeout(() => socket.onmessage?.({ data }), 0);
+      return null;
+    });
+    assert.equal((await refused(session.stream(["0"]))).code, code);
+  }
 });
 
 test("heartbeats reset the timeout, and unauthenticated bytes do not", async () => {
