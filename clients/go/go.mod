@@ -1,0 +1,3 @@
+module clearseal.example/go
+
+go 1.26
