@@ -28,7 +28,13 @@ import type {
 import wasm, * as module from "../pkg/clearseal_verifier.js";
 import { connectWith } from "./client.js";
 import { policyText } from "./policy.js";
-import type { Connection, ConnectOptions, Evidence, PolicyInput } from "./types.js";
+import {
+  type Connection,
+  type ConnectOptions,
+  type Evidence,
+  ModuleUnavailable,
+  type PolicyInput,
+} from "./types.js";
 import type { Verifier } from "./verifier.js";
 
 export type {
@@ -70,12 +76,18 @@ export type {
   StreamOptions,
   StreamProgress,
 } from "./types.js";
-export { PolicyUnusable, SealedFetchError, StreamError } from "./types.js";
+export { ModuleUnavailable, PolicyUnusable, SealedFetchError, StreamError } from "./types.js";
 
 let loading: Promise<void> | null = null;
 
-/** Loads the wasm module once; concurrent calls share one load. May be called again after a failure. */
-export function initialise(source?: BufferSource | Response | URL): Promise<void> {
+/** The package's WebAssembly file (`@clearseal/verifier/module.wasm`): compiled, its bytes, a response with them, or its address. */
+export type ModuleSource = WebAssembly.Module | BufferSource | Response | URL;
+
+/**
+ * Loads the wasm module once; concurrent calls share one load. May be called again after a failure. Without `source`, loads the
+ * file next to this one, which needs `import.meta.url`; rejects with {@link ModuleUnavailable} if it cannot be loaded.
+ */
+export function initialise(source?: ModuleSource): Promise<void> {
   loading ??= load(source).catch((cause: unknown) => {
     loading = null;
     throw cause;
@@ -182,18 +194,28 @@ const verifier: Verifier = {
     module.judgeEvidence(bytes, nonce, policy, undefined, atMs, crls),
 };
 
-/** Bundlers recognise this form and ship the module with the page. */
-const MODULE = new URL("../pkg/clearseal_verifier_bg.wasm", import.meta.url);
-
-async function load(source: BufferSource | Response | URL | undefined): Promise<void> {
-  await wasm({ module_or_path: source ?? (await readPackagedModule()) });
+async function load(source: ModuleSource | undefined): Promise<void> {
+  if (source !== undefined) {
+    await wasm({ module_or_path: source });
+    return;
+  }
+  try {
+    await wasm({ module_or_path: await packagedModule() });
+  } catch (cause) {
+    throw new ModuleUnavailable(cause);
+  }
 }
 
 /** Node's `fetch` does not read files, so in Node the module is read from disk. */
-async function readPackagedModule(): Promise<BufferSource | URL> {
-  if (MODULE.protocol !== "file:") return MODULE;
+async function packagedModule(): Promise<BufferSource | URL> {
+  // Bundlers recognise this form and ship the module with the page. Only here: workerd and CommonJS bundles have no such address,
+  // and take the module from `initialise`.
+  const address = new URL("../pkg/clearseal_verifier_bg.wasm", import.meta.url);
+  if (address.protocol !== "file:") return address;
   // In a variable, so that bundlers for browsers do not resolve it.
   const name = "node:fs/promises";
-  const fs: typeof import("node:fs/promises") = await import(/* @vite-ignore */ name);
-  return new Uint8Array(await fs.readFile(MODULE));
+  const fs: typeof import("node:fs/promises") = await import(
+    /* webpackIgnore: true */ /* @vite-ignore */ name
+  );
+  return new Uint8Array(await fs.readFile(address));
 }

@@ -262,6 +262,19 @@ export class PolicyUnusable extends TypeError {
   }
 }
 
+/** The package's WebAssembly file was not loaded. `cause` is the error of the load. */
+export class ModuleUnavailable extends Error {
+  override readonly name = "ModuleUnavailable";
+  readonly code = "MODULE_UNAVAILABLE";
+  readonly remedy =
+    "Copy pkg/clearseal_verifier_bg.wasm of the package to the place that the message names, or pass the file to initialise() first.";
+
+  constructor(cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    super(`The WebAssembly file of @clearseal/verifier could not be loaded: ${why}`, { cause });
+  }
+}
+
 /** A sealed `fetch` has no response. */
 export class SealedFetchError extends TypeError {
   override readonly name = "SealedFetchError";
