@@ -12,6 +12,8 @@ use protocol::items::{
     EVIDENCE_FORMAT, Evidence, MAX_LINE, MAX_ROW, VectorProof, VectorRow, prove,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
@@ -57,17 +59,21 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
     let mut judged = Vec::new();
     for row in lines(&args.vectors, MAX_ROW)? {
         let (line, row) = row?;
-        let row =
-            VectorRow::from_json(&row).with_context(|| format!("line {line} of the vectors"))?;
+        let row = VectorRow::from_json(&unquote_vector(&row))
+            .with_context(|| format!("line {line} of the vectors"))?;
         let (proof, evidence) = next(&mut proofs, &mut evidence)?
             .with_context(|| format!("there is no proof for line {line} of the vectors"))?;
         let report = evidence.verify_row(&proof, &row, &policy, &mut memory)?;
         let attestation = &report.attestation;
+        let is_other_row = report.receipt.code.as_deref() == Some(OTHER_RESPONSE);
         judged.push(Judgement {
             line,
             verdict: report.receipt.verdict,
             code: report.receipt.code,
-            message: report.receipt.message,
+            message: match is_other_row {
+                true => Some(OTHER_ROW.to_owned()),
+                false => report.receipt.message,
+            },
             model: report.receipt.claims.map(|claims| claims.model_id),
             release: attestation
                 .policy
@@ -89,6 +95,38 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
         false => print(&judged)?,
     }
     Ok(status)
+}
+
+/// Code of a receipt that is of another answer: the row is not one of its items.
+const OTHER_RESPONSE: &str = "RESPONSE_HASH_MISMATCH";
+const OTHER_ROW: &str = "this row's text or vector is not what was computed; stores must return float32 bit for bit (docs/RECEIPTS.md lists them)";
+
+/// A row whose vector is a string of numbers in brackets, as pgvector's `json_build_object` writes it, with a list instead. Returns
+/// every other row unchanged.
+fn unquote_vector(row: &str) -> Cow<'_, str> {
+    #[derive(Deserialize, Serialize)]
+    struct Quoted<E> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        text: Option<Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tokens: Option<Value>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        truncated: Option<Value>,
+        embedding: E,
+    }
+    let Ok(quoted) = serde_json::from_str::<Quoted<String>>(row) else {
+        return row.into();
+    };
+    let Ok(embedding) = serde_json::from_str::<Vec<Value>>(&quoted.embedding) else {
+        return row.into();
+    };
+    let listed = Quoted {
+        text: quoted.text,
+        tokens: quoted.tokens,
+        truncated: quoted.truncated,
+        embedding,
+    };
+    serde_json::to_string(&listed).map_or(row.into(), Cow::from)
 }
 
 /// Worst last.

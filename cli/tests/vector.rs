@@ -151,3 +151,98 @@ fn rows_are_shown_together_and_alone_and_no_other_passes_for_one() {
         );
     }
 }
+
+/// Stores that halve, normalise or print the numbers with few digits change a vector, so its proof is refused.
+#[test]
+fn a_row_that_its_store_rounded_is_named_as_such() {
+    let host = Host::start(42);
+    let folder = Folder::new("rounded");
+    let policy = folder.write("policy.json", host.policy_json());
+    let proofs = folder.0.join("proofs.jsonl");
+    let row = embed(&host, &policy, &proofs, "one\n");
+    let mut row: serde_json::Value = serde_json::from_str(&row).unwrap();
+    let first = row["embedding"][0].as_f64().unwrap();
+    row["embedding"][0] = (first + 1e-6).into();
+    let vectors = folder.write("vectors.jsonl", row.to_string());
+    for more in [
+        &["--accept-simulated"][..],
+        &["--accept-simulated", "--json"],
+    ] {
+        let refused = verify(&policy, &proofs, &vectors, more);
+        assert_eq!(refused.status.code(), Some(1));
+        let told = String::from_utf8(refused.stdout).unwrap();
+        assert!(told.contains("RESPONSE_HASH_MISMATCH"), "{told}");
+        assert!(
+            told.contains("stores must return float32 bit for bit"),
+            "{told}"
+        );
+    }
+}
+
+/// `json_build_object('text', text, 'embedding', embedding)` of PostgreSQL with pgvector.
+#[test]
+fn a_vector_may_be_a_string_of_numbers() {
+    let host = Host::start(43);
+    let folder = Folder::new("quoted");
+    let policy = folder.write("policy.json", host.policy_json());
+    let proofs = folder.0.join("proofs.jsonl");
+    let row = embed(&host, &policy, &proofs, "one\n");
+    let mut row: serde_json::Value = serde_json::from_str(&row).unwrap();
+    row["embedding"] = row["embedding"].to_string().into();
+    let accept = ["--accept-simulated"];
+    let quoted = folder.write("quoted.jsonl", row.to_string());
+    let told = verify(&policy, &proofs, &quoted, &accept);
+    assert!(told.status.success(), "{told:?}");
+    for (name, value) in [("text", "two"), ("embedding", "[0.5,0.5,0.5,0.5]")] {
+        let mut other = row.clone();
+        other[name] = value.into();
+        let other = folder.write("other.jsonl", other.to_string());
+        let refused = verify(&policy, &proofs, &other, &accept);
+        assert_eq!(refused.status.code(), Some(1), "{name}");
+    }
+    for value in ["", "0.5", "[0.5", "[0.5,\"a\"]", "[[0.5]]"] {
+        let mut other = row.clone();
+        other["embedding"] = value.into();
+        let other = folder.write("other.jsonl", other.to_string());
+        let refused = verify(&policy, &proofs, &other, &accept);
+        assert_eq!(refused.status.code(), Some(2), "{value}");
+    }
+}
+
+/// A host behind a proxy that drops `upgrade`, as nginx does unless it is told otherwise.
+#[test]
+fn a_bulk_run_goes_on_without_a_channel_and_says_so_once() {
+    let host = Host::start(44);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_clearseal"))
+        .args([
+            "embed",
+            "--bulk",
+            "--accept-simulated",
+            "--batch",
+            "3",
+            "--url",
+        ])
+        .arg(&host.url)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    for number in 0..30 {
+        writeln!(stdin, "text {number}").unwrap();
+    }
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{told}");
+    assert_eq!(told.matches("UPGRADE_REQUIRED").count(), 1, "{told}");
+    assert!(told.contains("sealed requests"), "{told}");
+    assert!(told.contains("proxy_set_header upgrade"), "{told}");
+    let rows = String::from_utf8(output.stdout).unwrap();
+    for (number, row) in rows.lines().enumerate() {
+        let row: serde_json::Value = serde_json::from_str(row).unwrap();
+        assert_eq!(row["text"], format!("text {number}"));
+    }
+    assert_eq!(rows.lines().count(), 30);
+}

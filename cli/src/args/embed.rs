@@ -25,7 +25,8 @@ pub(crate) struct EmbedArgs {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FIELD,...")]
     pub(crate) fields: Option<Vec<Field>>,
     /// Send all lines over one attested channel; faster for many lines. Sends the next batch without waiting for the answer to the
-    /// last one, and reconnects after a failure without losing or repeating a line.
+    /// last one, and reconnects after a failure without losing or repeating a line. Where a proxy in between drops the field `upgrade`,
+    /// continues in sealed requests.
     #[arg(long)]
     pub(crate) bulk: bool,
     /// Number of verified enclaves behind the address to seal each request to; one that has capacity answers.

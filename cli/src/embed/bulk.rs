@@ -1,4 +1,4 @@
-//! `clearseal embed --bulk`: all batches over one channel, which reconnects after a failure.
+//! `clearseal embed --bulk`: all batches over one channel, which reconnects after a failure. Without a channel, in sealed requests.
 
 use std::process::ExitCode;
 
@@ -33,10 +33,23 @@ pub(super) fn embed(client: &blocking::Client, size: u16, sink: &mut Sink) -> Re
         }
         Ok(())
     });
-    let mut failed = None;
+    let (mut failed, mut is_told) = (None, false);
     let outcome = client.bulk(
         &mut receive,
-        |batch: &Batch<Vec<usize>>, Part { texts, outcome }| {
+        |batch: &Batch<Vec<usize>>, part| {
+            let Part {
+                texts,
+                outcome,
+                without_channel,
+            } = part;
+            if let Some(problem) = without_channel
+                && !std::mem::replace(&mut is_told, true)
+            {
+                notice(&format!(
+                    "{problem} ({}); continuing in sealed requests, which are slower. {}",
+                    problem.code, problem.remedy
+                ));
+            }
             let (numbers, lines) = (&batch.tag[texts.clone()], &batch.texts[texts]);
             let written = match outcome {
                 Ok(embedded) => sink.write(numbers, lines, &embedded),
