@@ -27,6 +27,7 @@ import type {
 } from "../pkg/clearseal_verifier.js";
 import wasm, * as module from "../pkg/clearseal_verifier.js";
 import { connectWith } from "./client.js";
+import type { PlatformModule, PlatformResponse, PlatformSubtleCrypto, PlatformURL } from "./platform.js";
 import { policyText } from "./policy.js";
 import {
   type Connection,
@@ -81,7 +82,7 @@ export { ModuleUnavailable, PolicyUnusable, SealedFetchError, StreamError } from
 let loading: Promise<void> | null = null;
 
 /** The package's WebAssembly file (`@clearseal/verifier/module.wasm`): compiled, its bytes, a response with them, or its address. */
-export type ModuleSource = WebAssembly.Module | BufferSource | Response | URL;
+export type ModuleSource = PlatformModule | ArrayBuffer | ArrayBufferView | PlatformResponse | PlatformURL;
 
 /**
  * Loads the wasm module once; concurrent calls share one load. May be called again after a failure. Without `source`, loads the
@@ -99,7 +100,7 @@ export function initialise(source?: ModuleSource): Promise<void> {
  * Verifies the service at `url`. There is a session only if every check passed (`trusted`), or if the caller passed
  * `allowSimulated` and the enclave is simulated (`simulated`).
  */
-export async function connect(url: string | URL, options: ConnectOptions = {}): Promise<Connection> {
+export async function connect(url: string | PlatformURL, options: ConnectOptions = {}): Promise<Connection> {
   await initialise();
   return connectWith(verifier, url, options);
 }
@@ -133,7 +134,7 @@ export function inspectDocument(document: Uint8Array, atMs: number): Attestation
 export async function inspectDocumentFast(
   document: Uint8Array,
   atMs: number,
-  subtle: SubtleCrypto | null = globalThis.crypto?.subtle ?? null,
+  subtle: PlatformSubtleCrypto | null = globalThis.crypto?.subtle ?? null,
 ): Promise<AttestationReport> {
   return module.inspectDocumentFast(document, atMs, subtle);
 }
@@ -207,7 +208,7 @@ async function load(source: ModuleSource | undefined): Promise<void> {
 }
 
 /** Node's `fetch` does not read files, so in Node the module is read from disk. */
-async function packagedModule(): Promise<BufferSource | URL> {
+async function packagedModule(): Promise<ModuleSource> {
   // Bundlers recognise this form and ship the module with the page. Only here: workerd and CommonJS bundles have no such address,
   // and take the module from `initialise`.
   const address = new URL("../pkg/clearseal_verifier_bg.wasm", import.meta.url);

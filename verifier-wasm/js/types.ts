@@ -1,4 +1,13 @@
 import type { AttestationReport, ReceiptReport } from "../pkg/clearseal_verifier.js";
+import type {
+  PlatformFetch,
+  PlatformRequest,
+  PlatformRequestInit,
+  PlatformResponse,
+  PlatformSignal,
+  PlatformURL,
+  PlatformWebSocket,
+} from "./platform.js";
 
 /** Why there is no answer. Says nothing about whether the enclave is trustworthy. */
 export interface Problem {
@@ -41,9 +50,9 @@ export interface ConnectOptions {
    * for its own development policy. */
   readonly allowSimulated?: boolean;
   /** Replaces the global `fetch`. */
-  readonly fetch?: typeof fetch;
+  readonly fetch?: PlatformFetch;
   /** Ends the check; the result is then `unreachable` with code `ABORTED`. */
-  readonly signal?: AbortSignal;
+  readonly signal?: PlatformSignal;
   /** Replaces the clock: Unix milliseconds. */
   readonly now?: () => number;
   /** `false`: verify every signature in the wasm module instead of with WebCrypto. The report is the same. */
@@ -53,7 +62,7 @@ export interface ConnectOptions {
   /** Replaces the global `WebSocket`, which {@link Session.stream} uses. */
   readonly webSocket?: new (
     url: string,
-  ) => WebSocket;
+  ) => PlatformWebSocket;
 }
 
 export type Connection =
@@ -104,9 +113,12 @@ export interface Session {
   /** Replacement for `fetch`, bound to the session: `new OpenAI({ fetch: session.fetch })`. The request is encrypted to the
    * enclave; the promise resolves to the decrypted response. Rejects with a {@link SealedFetchError} if
    * {@link Session.exchange} would not be `answered`, and like `fetch` if aborted. */
-  readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
+  readonly fetch: (
+    input: string | PlatformURL | PlatformRequest,
+    init?: PlatformRequestInit,
+  ) => Promise<PlatformResponse>;
   /** Sends one sealed request and returns the response with its receipt. Never rejects: a refusal is a result. */
-  exchange(message: SealedMessage, options?: { readonly signal?: AbortSignal }): Promise<ExchangeResult>;
+  exchange(message: SealedMessage, options?: { readonly signal?: PlatformSignal }): Promise<ExchangeResult>;
   /**
    * Embeds any number of texts over one attested channel (a WebSocket), and yields each batch with its vectors and its
    * receipt, once and in the order of the texts. If the connection ends, the stream reconnects after a random pause and sends
@@ -156,7 +168,7 @@ export type ExchangeResult =
 
 export interface StreamOptions {
   /** Ends the stream; batches that were already yielded stay valid. */
-  readonly signal?: AbortSignal;
+  readonly signal?: PlatformSignal;
   /** Called after each answer. */
   readonly onProgress?: (progress: StreamProgress) => void;
   /** Maximum number of texts in one request, and so under one receipt; at most 256, which is the default. */
