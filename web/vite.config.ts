@@ -28,7 +28,7 @@ const CONTENT_SECURITY_POLICY = [
 const SERVICE = "http://127.0.0.1:8787";
 
 export default defineConfig({
-  plugins: [react(), recordCheck(), contentSecurityPolicy()],
+  plugins: [react(), recordCheck(), contentSecurityPolicy(), partFiles()],
   define: {
     __CLEARSEAL_SERVICE__: JSON.stringify(service),
     __CLEARSEAL_RELEASE__: JSON.stringify(release),
@@ -79,6 +79,24 @@ function contentSecurityPolicy(): Plugin {
         fileName: "content-security-policy.txt",
         source: `${CONTENT_SECURITY_POLICY.join("; ")}\n`,
       });
+    },
+  };
+}
+
+/** Lists script and styles of each part that loads later, so that the page can load them again after a failure (src/ui/part.ts). */
+function partFiles(): Plugin {
+  return {
+    name: "part-files",
+    apply: "build",
+    transformIndexHtml: {
+      order: "post",
+      handler: (_, { bundle }) =>
+        Object.values(bundle ?? {}).flatMap((one) => {
+          if (one.type !== "chunk" || !one.isDynamicEntry) return [];
+          const files = [one.fileName, ...(one.viteMetadata?.importedCss ?? [])];
+          const content = files.map((file) => `/${file}`).join(" ");
+          return [{ tag: "meta", attrs: { name: `part-${one.name}`, content }, injectTo: "head" as const }];
+        }),
     },
   };
 }

@@ -1,4 +1,7 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { type Browser, launch, type Page } from "puppeteer-core";
+import { root } from "../fixtures/processes.ts";
 import { test as base, expect } from "../fixtures/stack.ts";
 
 const test = base.extend<{ firefox: Page; errors: string[] }>({
@@ -67,4 +70,27 @@ test("audit and benchmarks open, each with its title", async ({ firefox, stack }
       title,
     );
   }
+});
+
+test("a route whose script fails to load opens once the network is back, with the text", async ({
+  firefox,
+  stack,
+  errors,
+}) => {
+  const script = readdirSync(join(root, "web", "dist", "assets")).find((name) => /^Audit-.*\.js$/.test(name));
+  let failing = true;
+  stack.host.tamper(`/assets/${script}`, (answer) => (failing ? { ...answer, status: 503 } : answer));
+  await firefox.reload();
+  await firefox.waitForFunction(() => document.querySelector("section.seal h2")?.textContent === "SIMULATED");
+  await firefox.locator("textarea").fill("kept");
+  const asked = () => stack.host.requests(`/assets/${script}`).length;
+  const before = asked();
+  await firefox.locator('::-p-xpath(//nav//a[text()="Audit"])').click();
+  await expect.poll(asked).toBeGreaterThan(before + 1);
+  failing = false;
+  await firefox.waitForFunction(() => document.querySelector("textarea.audit-box") !== null);
+  await firefox.locator('::-p-xpath(//nav//a[text()="Embed"])').click();
+  await firefox.waitForFunction(() => document.querySelector("textarea")?.value === "kept");
+  // The browser itself reports a failed module.
+  errors.length = 0;
 });

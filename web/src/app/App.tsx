@@ -1,14 +1,16 @@
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
-import { face } from "../features/attestation/seal";
+import { face, open } from "../features/attestation/seal";
 import type { SealStore } from "../features/attestation/seal-store";
-import { AuditPage } from "../features/audit/AuditPage";
-import { BenchmarksPage } from "../features/benchmarks/BenchmarksPage";
+import { AUDITOR, AuditPage } from "../features/audit/AuditPage";
+import { BenchmarksPage, DASHBOARD } from "../features/benchmarks/BenchmarksPage";
 import { EmbedPage } from "../features/embed/EmbedPage";
-import { type Input, NO_INPUT } from "../features/embed/input";
+import type { Input } from "../features/embed/input";
 import type { KeptStore } from "../features/embed/kept-store";
 import type { RunStore } from "../features/embed/run-store";
+import { loadInput, saveInput } from "../features/embed/saved-input";
 import type { SearchStore } from "../features/embed/search-store";
 import type { HistoryStore } from "../features/history/history-store";
+import { useSaved } from "../ui/useSaved";
 import "./app.css";
 import { Header } from "./Header";
 import { NotFound } from "./NotFound";
@@ -25,15 +27,17 @@ interface Stores {
   readonly kept: KeptStore;
 }
 
-/** Text, seal and run outlive a change of route, so that typed text is never lost. */
+/** Text, seal and run outlive a change of route, and text outlives a reload, so that typed text is never lost. */
 export function App({ seal, runs, history, searches, kept }: Stores) {
   const path = usePath();
-  const [input, setInput] = useState<Input>(NO_INPUT);
+  const [input, setInput] = useState<Input>(loadInput);
   const main = useRef<HTMLElement>(null);
   const first = useRef(path);
 
   useEffect(() => seal.watch(document), [seal]);
   useReconnect(seal);
+  usePrefetch(seal);
+  useSaved(input, saveInput);
   useUnloadWarning(input, runs);
   useEffect(() => {
     document.title = `${TITLES[path] ?? "Not found"} · Clearseal`;
@@ -63,7 +67,8 @@ export function App({ seal, runs, history, searches, kept }: Stores) {
       <footer className="footer">
         <p>
           Clearseal contacts {ELSEWHERE === null ? "only its own origin" : `its own origin and ${ELSEWHERE}`},
-          sets no cookie, and stores only what you ask it to: a theme, receipts, texts with their vectors.
+          sets no cookie, keeps your text in this tab until it closes, and stores only what you ask it to: a
+          theme, receipts, texts with their vectors.
         </p>
         {RELEASE !== null && (
           <p className="release">
@@ -107,7 +112,16 @@ function useReconnect(seal: SealStore): void {
   }, [unreachable, seal]);
 }
 
-/** Asks before leaving: text is only in memory, and leaving by accident would lose it. */
+/** After the first verdict, the network is free: loads the other routes, which then open even if it fails. */
+function usePrefetch(seal: SealStore): void {
+  const { seal: state } = useSyncExternalStore(seal.subscribe, seal.get);
+  const trusted = open(state) !== null;
+  useEffect(() => {
+    if (trusted) void AUDITOR.prefetch().then(DASHBOARD.prefetch);
+  }, [trusted]);
+}
+
+/** Asks before leaving: the text ends with the tab, and closing it by accident would lose it. */
 function useUnloadWarning(input: Input, runs: RunStore): void {
   const run = useSyncExternalStore(runs.subscribe, runs.get);
   const unsaved = input.text !== "" || input.files.length > 0 || run.at === "running";

@@ -6,7 +6,7 @@ interface State {
   readonly error: Error | null;
 }
 
-/** Reports that a part of the page failed to load or render, and offers a reload; the rest of the page keeps working. */
+/** Reports that a part of the page failed to render, and offers a reload, which keeps the text; the rest of the page keeps working. */
 export class Failure extends Component<{ readonly what: string; readonly children: ReactNode }, State> {
   override state: State = { error: null };
 
@@ -20,10 +20,7 @@ export class Failure extends Component<{ readonly what: string; readonly childre
     return (
       <div role="alert" className="failure">
         <p>
-          <strong>{this.props.what} could not be shown.</strong>{" "}
-          {navigator.onLine
-            ? error.message
-            : "There is no network, and this part of the page was not loaded before. Your text is still there; reload once the network is back."}
+          <strong>{this.props.what} could not be shown.</strong> {error.message}
         </p>
         <Button icon="repeat" onClick={() => location.reload()}>
           Reload the page

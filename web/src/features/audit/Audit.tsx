@@ -2,6 +2,8 @@ import { useEffect, useState, useSyncExternalStore } from "react";
 import { Button } from "../../ui/Button";
 import { Prose } from "../../ui/Prose";
 import "../../ui/refusals.css";
+import { readSession, writeSession } from "../../ui/session";
+import { useSaved } from "../../ui/useSaved";
 import { PolicyChoice } from "../policy/PolicyChoice";
 import { usePolicies } from "../policy/Provenance";
 import type { Audit as AuditState } from "./audit";
@@ -18,16 +20,19 @@ import { announcement } from "./labels";
 /** Outlives the route, so that added receipts stay when the user returns. */
 const store = new AuditStore();
 
+/** Text typed in this tab before a reload. */
+const TYPED = "clearseal.audit";
 const LINK = /^#receipt=([\w.-]+)$/;
 
 /** Checks receipts from any source in this tab. */
 export default function Audit() {
-  const { audit, sources } = useSyncExternalStore(store.subscribe, store.get);
+  const { audit, sources, typed } = useSyncExternalStore(store.subscribe, store.get);
+  useSaved(typed, saveTyped);
   useEffect(() => {
     store.prepare();
     const handedOver = takeForAudit();
     if (handedOver.length > 0) store.set(handedOver);
-    else fromLink();
+    else if (!fromLink()) restoreTyped();
     addEventListener("hashchange", fromLink);
     const unwatch = store.watch(document);
     return () => {
@@ -54,9 +59,20 @@ export default function Audit() {
 }
 
 /** The fragment of an address is never sent to a server. */
-function fromLink(): void {
+function fromLink(): boolean {
   const receipt = LINK.exec(location.hash)?.[1];
   if (receipt) store.set([{ name: "receipt in the link", blob: new Blob([receipt]) }]);
+  return receipt !== undefined;
+}
+
+function saveTyped(typed: string): void {
+  writeSession(TYPED, typed === "" ? null : typed);
+}
+
+function restoreTyped(): void {
+  const typed = readSession(TYPED);
+  if (typeof typed === "string" && store.get().sources.length === 0 && store.get().typed === "")
+    store.type(typed);
 }
 
 function Outcome({ audit }: { audit: AuditState }) {

@@ -1,8 +1,8 @@
-import { lazy, Suspense } from "react";
-import { Failure } from "../../ui/Failure";
+import { PartPage } from "../../ui/PartPage";
+import { Part } from "../../ui/part";
 
 /** The auditor, its worker and its styles load only with this page. */
-const Audit = lazy(() => import("./Audit"));
+export const AUDITOR = new Part("Audit", () => import("./Audit"));
 
 export function AuditPage() {
   return (
@@ -15,11 +15,7 @@ export function AuditPage() {
           you add leaves this tab, and once loaded, this page needs no network.
         </p>
       </div>
-      <Failure what="The auditor">
-        <Suspense fallback={<p className="page-loading muted">Loading the auditor.</p>}>
-          <Audit />
-        </Suspense>
-      </Failure>
+      <PartPage part={AUDITOR} what="The auditor" loading="Loading the auditor." />
     </>
   );
 }

@@ -1,8 +1,8 @@
-import { lazy, Suspense } from "react";
-import { Failure } from "../../ui/Failure";
+import { PartPage } from "../../ui/PartPage";
+import { Part } from "../../ui/part";
 
 // Charts and figures are a third of the whole script, and load only on this route.
-const Dashboard = lazy(() => import("./Dashboard"));
+export const DASHBOARD = new Part("Dashboard", () => import("./Dashboard"));
 
 export function BenchmarksPage() {
   return (
@@ -14,11 +14,7 @@ export function BenchmarksPage() {
           where the time goes, and what it costs, next to published results of others.
         </p>
       </div>
-      <Failure what="The dashboard">
-        <Suspense fallback={<p className="page-loading muted">Loading charts and figures.</p>}>
-          <Dashboard />
-        </Suspense>
-      </Failure>
+      <PartPage part={DASHBOARD} what="The dashboard" loading="Loading charts and figures." />
     </>
   );
 }

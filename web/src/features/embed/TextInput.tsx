@@ -34,9 +34,10 @@ const EXAMPLE = [
   "A kitten naps next to the heater.",
 ].join("\n");
 
-let lastFile = 0;
+/** Files of the tab before a reload have smaller numbers. */
+let lastFile = Date.now();
 
-/** One item per line, and files whose records are items. The input is kept only in this tab's memory. */
+/** One item per line, and files whose records are items. The input ends with the tab. */
 export function TextInput({ input, count: items, onInput, onSubmit }: TextInputProps) {
   const id = useId();
   const picker = useRef<HTMLInputElement>(null);
@@ -135,8 +136,7 @@ export function TextInput({ input, count: items, onInput, onSubmit }: TextInputP
         <span className="muted small number text-count">{plural(items, "item")}</span>
       </div>
       <p id={`${id}-note`} className="muted tiny">
-        The text stays in this tab's memory, and closing the tab discards it. <kbd>Ctrl</kbd>+<kbd>Enter</kbd>{" "}
-        embeds.
+        The text stays in this tab, and closing the tab discards it. <kbd>Ctrl</kbd>+<kbd>Enter</kbd> embeds.
       </p>
     </div>
   );

@@ -1,0 +1,90 @@
+import type { ComponentType } from "react";
+import { Store } from "./store";
+
+export type PartView =
+  | { readonly at: "loading" }
+  | { readonly at: "loaded"; readonly Content: ComponentType }
+  | { readonly at: "failed"; readonly error: Error };
+
+/** Pauses before the further attempts. */
+const PAUSES_MS = [500, 1_500, 4_000];
+
+/** A part of the page with its own script and styles, which load when it is first shown. */
+export class Part extends Store<PartView> {
+  readonly #import: () => Promise<{ default: ComponentType }>;
+  readonly #files: readonly string[];
+  #attempts = 0;
+  #loading: Promise<void> | null = null;
+
+  /** `name` is that of its file, by which the build lists what it consists of (vite.config.ts). */
+  constructor(name: string, load: () => Promise<{ default: ComponentType }>) {
+    super({ at: "loading" });
+    this.#import = load;
+    this.#files = filesOf(name);
+  }
+
+  /** Loads it, unless it is loaded or loading. */
+  readonly load = (): Promise<void> => {
+    this.#loading ??= this.#load().finally(() => {
+      this.#loading = null;
+    });
+    return this.#loading;
+  };
+
+  /** Brings its files into the browser's cache without running them. A failure here has no consequence. */
+  readonly prefetch = async (): Promise<void> => {
+    if (this.#attempts > 0) return;
+    for (const file of this.#files) {
+      const answer = await fetch(file, { priority: "low" }).catch(() => null);
+      await answer?.arrayBuffer().catch(() => null);
+    }
+  };
+
+  async #load(): Promise<void> {
+    if (this.get().at === "loaded") return;
+    this.show({ at: "loading" });
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        this.show({ at: "loaded", Content: (await this.#attempt()).default });
+        return;
+      } catch (cause) {
+        const pause = PAUSES_MS[attempt];
+        if (pause === undefined || !navigator.onLine) {
+          this.show({ at: "failed", error: cause instanceof Error ? cause : new Error(String(cause)) });
+          return;
+        }
+        await new Promise((resolve) => setTimeout(resolve, pause));
+      }
+    }
+  }
+
+  /** A module whose fetch failed stays failed under its address (HTML §8.1.4.2), so that further attempts need others. */
+  async #attempt(): Promise<{ default: ComponentType }> {
+    this.#attempts += 1;
+    const [script, ...styles] = this.#files;
+    if (this.#attempts === 1 || script === undefined) return this.#import();
+    const again = `?attempt=${this.#attempts}`;
+    await Promise.all(styles.map((style) => loadStyle(style + again)));
+    return import(/* @vite-ignore */ script + again);
+  }
+}
+
+/** Script and styles of a part, as the build lists them in the page; none in development. */
+function filesOf(part: string): readonly string[] {
+  const list = document.querySelector<HTMLMetaElement>(`meta[name="part-${part}"]`);
+  return list?.content.split(" ") ?? [];
+}
+
+function loadStyle(href: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const link = document.createElement("link");
+    link.rel = "stylesheet";
+    link.href = href;
+    link.onload = () => resolve();
+    link.onerror = () => {
+      link.remove();
+      reject(new Error(`${href} could not be loaded`));
+    };
+    document.head.append(link);
+  });
+}
