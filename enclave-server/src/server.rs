@@ -94,6 +94,7 @@ impl Server {
                 hash_scheme: HashScheme::Sha256Manifest,
                 dimension: u32::try_from(embedder.dimension()).unwrap_or(u32::MAX),
                 max_tokens: u32::try_from(embedder.max_tokens()).unwrap_or(u32::MAX),
+                normalised: embedder.is_normalised(),
             },
             policy_version: config.policy_version.clone(),
             security_mode: config.effective_security_mode(),

@@ -376,6 +376,7 @@ fn manifest_view(bytes: &[u8]) -> Option<ManifestView> {
         model_sha256: hex(&manifest.model.sha256),
         dimension: manifest.model.dimension,
         max_tokens: manifest.model.max_tokens,
+        normalised: manifest.model.normalised,
         policy_version: manifest.policy_version,
         security_mode: manifest.security_mode.as_str().to_owned(),
         not_before: manifest.not_before,

@@ -341,6 +341,7 @@ mod tests {
                 hash_scheme: HashScheme::Sha256Manifest,
                 dimension: 384,
                 max_tokens: 256,
+                normalised: true,
             },
             policy_version: "1".to_owned(),
             security_mode: SecurityMode::Production,

@@ -60,6 +60,8 @@ pub struct ModelIdentity {
     pub dimension: u32,
     /// Longest text that is not truncated, in tokens.
     pub max_tokens: u32,
+    /// Whether embeddings have unit length.
+    pub normalised: bool,
 }
 
 /// The model that a policy demands.
@@ -171,7 +173,8 @@ impl ServiceManifest {
             .uint(2)
             .bytes(&KeyConfig::encode_list(&self.sealing_keys)?);
         writer.uint(3).bytes(&self.receipt_key);
-        writer.uint(4).map(6);
+        // A member only of models whose rows have other lengths, so that each manifest has one encoding.
+        writer.uint(4).map(6 + u64::from(!self.model.normalised));
         writer
             .uint(1)
             .text(&self.model.id)
@@ -187,6 +190,9 @@ impl ServiceManifest {
             .uint(self.model.dimension.into())
             .uint(6)
             .uint(self.model.max_tokens.into());
+        if !self.model.normalised {
+            writer.uint(7).bool(false);
+        }
         writer.uint(5).text(&self.policy_version);
         writer.uint(6).text(self.security_mode.as_str());
         writer
@@ -208,7 +214,7 @@ impl ServiceManifest {
             return Err(ManifestError::TooLarge);
         }
         let mut reader = Reader::new(bytes, Rules::Deterministic);
-        let mut fields = Entries::open(&mut reader, 8)?;
+        let mut fields = Entries::new(reader.map()?, 8)?;
         let version = fields.next(&mut reader, "version")?.uint()?;
         if version != PROTOCOL_VERSION {
             return Err(ManifestError::Field("version"));
@@ -296,7 +302,10 @@ impl ServiceManifest {
 
 impl ModelIdentity {
     fn read(reader: &mut Reader<'_>) -> Result<Self, ManifestError> {
-        let mut fields = Entries::open(reader, 6)?;
+        let map = reader.map()?;
+        let normalised = map.left() != Some(7);
+        let count = if normalised { 6 } else { 7 };
+        let mut fields = Entries::new(map, count)?;
         let id = fields.next(reader, "model id")?.text()?.to_owned();
         let version = fields.next(reader, "model version")?.text()?.to_owned();
         let sha256 = array(fields.next(reader, "model hash")?.bytes()?, "model hash")?;
@@ -305,6 +314,9 @@ impl ModelIdentity {
             HashScheme::from_name(scheme).ok_or(ManifestError::Field("hash scheme"))?;
         let dimension = small(fields.next(reader, "dimension")?.uint()?, "dimension")?;
         let max_tokens = small(fields.next(reader, "max tokens")?.uint()?, "max tokens")?;
+        if !normalised && fields.next(reader, "normalised")?.bool()? {
+            return Err(ManifestError::Field("normalised"));
+        }
         Ok(Self {
             id,
             version,
@@ -312,6 +324,7 @@ impl ModelIdentity {
             hash_scheme,
             dimension,
             max_tokens,
+            normalised,
         })
     }
 }
@@ -323,8 +336,7 @@ struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    fn open(reader: &mut Reader<'a>, count: u64) -> Result<Self, ManifestError> {
-        let map = reader.map()?;
+    fn new(map: crate::cbor::Container<'a>, count: u64) -> Result<Self, ManifestError> {
         if map.left() == Some(count) {
             Ok(Self { map, key: 0 })
         } else {

@@ -447,6 +447,8 @@ pub struct ManifestView {
     pub dimension: u32,
     /// Longest text that is not truncated, in tokens.
     pub max_tokens: u32,
+    /// Whether embeddings have unit length.
+    pub normalised: bool,
     /// Version of the policy that the service runs under.
     pub policy_version: String,
     /// `production` or `evaluation`.

@@ -2,8 +2,8 @@
 
 use attestation::cbor::{CborError, MAX_DEPTH, Reader, Rules, Writer};
 use attestation::{
-    Aead, Appraisal, Evidence, HashScheme, Kdf, Kem, KeyConfig, MAX_EVIDENCE, ModelIdentity,
-    Policy, SecurityMode, ServiceManifest, TrustAnchor, UnixMillis,
+    Aead, Appraisal, Evidence, HashScheme, Kdf, Kem, KeyConfig, MAX_EVIDENCE, ManifestError,
+    ModelIdentity, Policy, SecurityMode, ServiceManifest, TrustAnchor, UnixMillis,
 };
 use proptest::prelude::*;
 
@@ -101,8 +101,8 @@ fn manifest() -> impl Strategy<Value = ServiceManifest> {
         0..4_000_000_000u64,
         1..4_000_000_000u64,
     );
-    (keys, hashes, texts, sizes, any::<bool>()).prop_map(
-        |(keys, hashes, texts, sizes, production)| ServiceManifest {
+    (keys, hashes, texts, sizes, any::<(bool, bool)>()).prop_map(
+        |(keys, hashes, texts, sizes, (production, normalised))| ServiceManifest {
             version: 1,
             sealing_keys: if keys.2 {
                 vec![keys.0, keys.1]
@@ -117,6 +117,7 @@ fn manifest() -> impl Strategy<Value = ServiceManifest> {
                 hash_scheme: HashScheme::Sha256Manifest,
                 dimension: sizes.0,
                 max_tokens: sizes.1,
+                normalised,
             },
             policy_version: texts.2,
             security_mode: if production {
@@ -355,4 +356,21 @@ fn each_rule_refuses_its_own_errors() {
         .int(),
         Ok(i64::MIN)
     );
+}
+
+#[test]
+fn a_manifest_states_only_that_rows_have_other_lengths() {
+    let mut manifest = fixtures::Fixture::new().manifest;
+    let plain = manifest.encode().unwrap();
+    manifest.model.normalised = false;
+    let stated = manifest.encode().unwrap();
+    assert_eq!(stated.len(), plain.len() + 2);
+    // The member 7 of the model, which the policy version follows.
+    let at = stated
+        .windows(3)
+        .position(|bytes| bytes == [0x07, 0xf4, 0x05]);
+    let mut doubled = stated;
+    doubled[at.unwrap() + 1] = 0xf5;
+    let refused = ServiceManifest::decode(&doubled);
+    assert_eq!(refused, Err(ManifestError::Field("normalised")));
 }

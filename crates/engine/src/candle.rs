@@ -192,6 +192,10 @@ impl Encoder for CandleEncoder {
         self.head.dimension()
     }
 
+    fn is_normalised(&self) -> bool {
+        self.head.is_normalised()
+    }
+
     fn max_tokens(&self) -> usize {
         self.shape.max_tokens
     }

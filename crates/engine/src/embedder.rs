@@ -31,7 +31,7 @@ pub enum Overlong {
     Refuse,
 }
 
-/// One unit-length row per input, in order. Has no `Debug`, because it holds the user's embeddings.
+/// One row per input, in order. Has no `Debug`, because it holds the user's embeddings.
 pub struct Embeddings {
     /// Concatenated rows; zeroized when dropped.
     pub values: Zeroizing<Vec<f32>>,
@@ -143,6 +143,11 @@ impl Embedder {
     /// Length of an embedding.
     pub fn dimension(&self) -> usize {
         self.pool.encoder().dimension()
+    }
+
+    /// Whether embeddings have unit length.
+    pub fn is_normalised(&self) -> bool {
+        self.pool.encoder().is_normalised()
     }
 
     /// Longest text in tokens, special tokens included.

@@ -128,7 +128,7 @@ impl Head {
 
     /// Whether embeddings have unit length.
     #[must_use]
-    pub fn is_unit(&self) -> bool {
+    pub fn is_normalised(&self) -> bool {
         self.steps.last() == Some(&HeadStep::Normalise)
     }
 
@@ -277,7 +277,7 @@ mod tests {
         let mean = || vec![Pooling::Mean];
         let head = Head::new(2, mean(), vec![dense.clone(), HeadStep::Normalise]);
         assert_eq!(
-            (head.width(), head.dimension(), head.is_unit()),
+            (head.width(), head.dimension(), head.is_normalised()),
             (2, 3, true)
         );
         let mut out = [0.0; 3];
@@ -287,7 +287,7 @@ mod tests {
             assert!((found - expected).abs() < 1e-6, "{out:?}");
         }
         let head = Head::new(2, mean(), vec![dense]);
-        assert!(!head.is_unit());
+        assert!(!head.is_normalised());
         head.apply(&[2.0, 1.0], &mut out);
         assert_eq!(out, [2.0, 1.0, 0.0]);
     }

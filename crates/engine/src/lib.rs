@@ -65,7 +65,7 @@ pub use static_encoder::StaticEncoder;
 pub use tokenize::{MAX_TEXT_BYTES, Tokenizer, TokenizerError, Tokens};
 pub use weights::{Weight, Weights, WeightsError};
 
-/// A forward pass: token ids in, one L2-normalised embedding per sequence out.
+/// A forward pass: token ids in, one embedding per sequence out.
 ///
 /// Implementations are called from several threads concurrently and hold no lock during a computation.
 pub trait Encoder: Send + Sync {
@@ -101,6 +101,9 @@ pub trait Encoder: Send + Sync {
 
     /// Length of an embedding.
     fn dimension(&self) -> usize;
+
+    /// Whether embeddings have unit length (a text without a token has the zero row).
+    fn is_normalised(&self) -> bool;
 
     /// Longest sequence in tokens.
     fn max_tokens(&self) -> usize;

@@ -106,6 +106,10 @@ impl Encoder for StaticEncoder {
         self.head.dimension()
     }
 
+    fn is_normalised(&self) -> bool {
+        self.head.is_normalised()
+    }
+
     fn max_tokens(&self) -> usize {
         self.max_tokens
     }

@@ -57,8 +57,9 @@ pub(super) async fn embeddings(
     let salt = extensions.get::<Salt>();
     let commitments = salt.map(|salt| Commitments::to(&inputs, salt));
     let embeddings = state.embedder.embed(inputs, overlong).await?;
+    let normalised = state.embedder.is_normalised();
     let mut response = offload(embeddings.values.len() * size_of::<f32>(), || {
-        let embeddings = truncate_rows(embeddings, dimension);
+        let embeddings = truncate_rows(embeddings, dimension, normalised);
         let root = commitments.map(|commitments| commitments.root(&embeddings));
         let content = match request.format {
             Format::Tensors => encode_tensors(root, embeddings),
@@ -122,8 +123,8 @@ fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usiz
 /// Upper bound on the other members of an answer in bytes, including the names of the model and of ignored members.
 const AROUND_ROWS: usize = 16 * 1024;
 
-/// Keeps the first `dimension` components of each row, and normalises them again.
-fn truncate_rows(mut embeddings: Embeddings, dimension: usize) -> Embeddings {
+/// Keeps the first `dimension` components of each row, and gives them unit length again if the whole rows have it.
+fn truncate_rows(mut embeddings: Embeddings, dimension: usize, normalised: bool) -> Embeddings {
     let full = embeddings.dimension;
     if dimension < full {
         for index in 0..embeddings.items.len() {
@@ -134,10 +135,10 @@ fn truncate_rows(mut embeddings: Embeddings, dimension: usize) -> Embeddings {
         embeddings
             .values
             .truncate(embeddings.items.len() * dimension);
-        embeddings
-            .values
-            .chunks_exact_mut(dimension)
-            .for_each(normalise);
+        if normalised {
+            let rows = embeddings.values.chunks_exact_mut(dimension);
+            rows.for_each(normalise);
+        }
         embeddings.dimension = dimension;
     }
     embeddings
@@ -304,7 +305,7 @@ struct Extension {
     truncated: bool,
 }
 
-/// Components of a vector of unit length.
+/// Components of a vector.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -338,17 +339,19 @@ mod tests {
     }
 
     #[test]
-    fn truncated_rows_are_unit_length_prefixes() {
+    fn truncated_rows_are_prefixes_of_the_length_that_whole_rows_have() {
         let item = EmbeddedItem {
             tokens: 3,
             truncated: false,
         };
-        let embeddings = Embeddings {
+        let embeddings = || Embeddings {
             values: vec![0.6, 0.8, 0., 0., 0., 0., 0.6, 0.8].into(),
             dimension: 4,
             items: vec![item; 2],
         };
-        let short = truncate_rows(embeddings, 3);
+        let short = truncate_rows(embeddings(), 3, false);
+        assert_eq!(*short.values, [0.6, 0.8, 0., 0., 0., 0.6]);
+        let short = truncate_rows(embeddings(), 3, true);
         assert_eq!(*short.values, [0.6, 0.8, 0., 0., 0., 1.]);
         assert_eq!(short.dimension, 3);
     }

@@ -154,6 +154,8 @@ pub(super) struct Model<'a> {
 struct Properties<'a> {
     /// Components of a vector.
     dimension: usize,
+    /// Whether vectors have unit length.
+    normalised: bool,
     /// Most tokens of a text that the model reads.
     max_tokens: usize,
     /// The engine in use.
@@ -172,6 +174,7 @@ impl<'a> Model<'a> {
             owned_by: "clearseal",
             clearseal: Properties {
                 dimension: embedder.dimension(),
+                normalised: embedder.is_normalised(),
                 max_tokens: embedder.max_tokens(),
                 engine: embedder.engine(),
                 aliases: &state.aliases,

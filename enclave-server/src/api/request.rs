@@ -22,8 +22,8 @@ pub(super) struct EmbeddingsRequest {
     /// Format of the vectors; `float` by default.
     #[cfg_attr(test, schemars(rename = "encoding_format", with = "Option<Format>"))]
     pub(super) format: Format,
-    /// Keeps the first components of each vector, and normalises it again; all components by default. A whole number in any
-    /// notation: 384, 384.0 and 3.84e2 are the same.
+    /// Keeps the first components of each vector, and normalises it again if the model's vectors have unit length; all components
+    /// by default. A whole number in any notation: 384, 384.0 and 3.84e2 are the same.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub(super) dimensions: Option<usize>,
     /// Whether a text that is longer than the model reads is truncated (the default) or refused (`INPUT_TOO_LONG`).

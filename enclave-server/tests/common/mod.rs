@@ -175,6 +175,7 @@ impl Rig {
                 hash_scheme: HashScheme::Sha256Manifest,
                 dimension: u32::try_from(options.encoder.dimension()).unwrap(),
                 max_tokens: u32::try_from(options.encoder.max_tokens()).unwrap(),
+                normalised: options.encoder.is_normalised(),
             },
             policy_version: "1".to_owned(),
             security_mode: SecurityMode::Evaluation,
@@ -369,6 +370,9 @@ impl Encoder for Toy {
     fn dimension(&self) -> usize {
         4
     }
+    fn is_normalised(&self) -> bool {
+        true
+    }
     fn max_tokens(&self) -> usize {
         16
     }
@@ -377,6 +381,31 @@ impl Encoder for Toy {
     }
     fn name(&self) -> &'static str {
         "toy-f32"
+    }
+}
+
+/// The toy model with rows of twice the unit length.
+pub struct LongToy;
+
+impl Encoder for LongToy {
+    fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
+        let rows = Toy.encode(sequences)?;
+        Ok(rows.into_iter().map(|value| value * 2.0).collect())
+    }
+    fn dimension(&self) -> usize {
+        Toy.dimension()
+    }
+    fn is_normalised(&self) -> bool {
+        false
+    }
+    fn max_tokens(&self) -> usize {
+        Toy.max_tokens()
+    }
+    fn vocabulary(&self) -> usize {
+        Toy.vocabulary()
+    }
+    fn name(&self) -> &'static str {
+        Toy.name()
     }
 }
 
@@ -418,6 +447,9 @@ impl Encoder for HeldToy {
     }
     fn dimension(&self) -> usize {
         Toy.dimension()
+    }
+    fn is_normalised(&self) -> bool {
+        Toy.is_normalised()
     }
     fn max_tokens(&self) -> usize {
         Toy.max_tokens()

@@ -1,6 +1,8 @@
 //! The private API, in sealed requests: OpenAI's formats and errors.
 
-use crate::common::{ALIAS, LIMITS, MODEL, Options, Rig, SECRET, code, embeddings};
+use std::sync::Arc;
+
+use crate::common::{ALIAS, LIMITS, LongToy, MODEL, Options, Rig, SECRET, code, embeddings};
 use base64ct::{Base64, Encoding};
 use enclave_server::api::Limits;
 use serde_json::{Value, json};
@@ -99,6 +101,31 @@ async fn dimensions_truncate_and_renormalise() {
             ),
             (400, Some("DIMENSIONS_INVALID"), Some("dimensions"))
         );
+    }
+}
+
+#[tokio::test]
+async fn rows_of_other_lengths_are_cut_and_not_scaled() {
+    let rig = Rig::with(Options {
+        encoder: Arc::new(LongToy),
+        ..Options::default()
+    });
+    let (_, full) = rig.embed(json!({"model": MODEL, "input": "hello"})).await;
+    let (_, short) = rig
+        .embed(json!({"model": MODEL, "input": "hello", "dimensions": 2}))
+        .await;
+    let full = floats(&full["data"][0]["embedding"]);
+    assert_eq!(floats(&short["data"][0]["embedding"]), full[..2]);
+
+    for (rig, normalised) in [(rig, false), (Rig::new(), true)] {
+        let attested = rig.attest().await;
+        let request = fixtures::enclave::bare_request("GET", "/v1/models");
+        let Ok(answer) = rig.exchange(&attested, request).await else {
+            panic!("the list was not answered")
+        };
+        let models: Value = serde_json::from_slice(&answer.response.content).unwrap();
+        assert_eq!(models["data"][0]["clearseal"]["normalised"], normalised);
+        assert_eq!(attested.verified.manifest().model.normalised, normalised);
     }
 }
 
@@ -318,7 +345,7 @@ async fn models_are_listed_and_unknown_paths_refused() {
     assert_eq!(seen[0].1["data"][0], seen[1].1);
     assert_eq!(
         seen[1].1["clearseal"],
-        json!({"dimension": 4, "max_tokens": 16, "engine": "toy-f32", "aliases": [ALIAS]})
+        json!({"dimension": 4, "normalised": true, "max_tokens": 16, "engine": "toy-f32", "aliases": [ALIAS]})
     );
     let names = |list: &Value| {
         list["data"]

@@ -145,6 +145,10 @@ impl Encoder for FusedEncoder {
         self.weights.head().dimension()
     }
 
+    fn is_normalised(&self) -> bool {
+        self.weights.head().is_normalised()
+    }
+
     fn max_tokens(&self) -> usize {
         self.weights.shape().max_tokens
     }

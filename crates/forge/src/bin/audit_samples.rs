@@ -132,6 +132,7 @@ fn manifest(signer: &ReceiptSigner, rng: &mut ChaCha20Rng) -> ServiceManifest {
             hash_scheme: HashScheme::Sha256Manifest,
             dimension: 384,
             max_tokens: 256,
+            normalised: true,
         },
         policy_version: POLICY_VERSION.to_owned(),
         security_mode: SecurityMode::Evaluation,

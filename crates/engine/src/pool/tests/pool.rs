@@ -95,6 +95,9 @@ impl Encoder for Gated {
     fn cost(&self, tokens: usize) -> usize {
         tokens * self.cost
     }
+    fn is_normalised(&self) -> bool {
+        false
+    }
     fn max_tokens(&self) -> usize {
         self.longest
     }
