@@ -7,6 +7,7 @@
 //! | `config` | the shape that `config.json` describes |
 //! | `modules` | the steps after the encoder |
 //! | `text` | how a text becomes tokens |
+//! | `special_tokens` | whether all files name the same special tokens |
 //!
 //! A setting is obeyed or refused by name. A member that no reader knows is refused too, unless its value switches it off (`null`,
 //! `false`, zero, or empty): a model whose settings are ignored gives vectors that look right.
@@ -23,6 +24,7 @@ use crate::{StaticEncoder, TokenizerError};
 mod config;
 mod modules;
 mod settings;
+mod special_tokens;
 mod text;
 
 use modules::Step;

@@ -177,7 +177,9 @@ impl Shape {
     pub fn flops(&self, tokens: usize) -> u64 {
         let tokens = tokens as u64;
         let (token, pair) = self.products();
-        2 * self.layers as u64 * (token as u64 * tokens + pair as u64 * tokens * tokens)
+        let attention = (pair as u64 * tokens).saturating_mul(tokens);
+        let layer = (token as u64).saturating_mul(tokens);
+        (2 * self.layers as u64).saturating_mul(layer.saturating_add(attention))
     }
 
     /// Cost of a sequence of `tokens` tokens, in units of a short sequence's token: products grow with the length, attention with
@@ -219,6 +221,12 @@ impl Shape {
             return Err(LoadError::Config(format!(
                 "type_vocab_size is {}, expected at most {MOST}",
                 self.token_types
+            )));
+        }
+        if self.first_position > MOST_POSITIONS {
+            return Err(LoadError::Config(format!(
+                "pad_token_id is {}, expected at most {MOST_POSITIONS}",
+                self.first_position - 1
             )));
         }
         if !self.heads.is_multiple_of(self.key_value_heads) {

@@ -251,6 +251,60 @@ fn settings_that_are_not_obeyed_are_refused_by_name() {
         ),
         (
             "tokenizer_config.json",
+            "split_special_tokens",
+            json!(true),
+            "split_special_tokens is true, expected false",
+        ),
+        (
+            "tokenizer_config.json",
+            "extra_special_tokens",
+            json!(["[MASK]", "new"]),
+            "extra_special_tokens has \"new\", which tokenizer.json does not add",
+        ),
+        (
+            "tokenizer_config.json",
+            "additional_special_tokens",
+            json!({ "named": { "content": "new" } }),
+            "additional_special_tokens has",
+        ),
+        (
+            "tokenizer_config.json",
+            "mask_token",
+            json!({ "content": "<m>", "lstrip": true }),
+            "mask_token has",
+        ),
+        (
+            "tokenizer_config.json",
+            "cls_token",
+            json!("[SEP]"),
+            "cls_token is \"[SEP]\", expected \"[CLS]\" of tokenizer.json",
+        ),
+        (
+            "special_tokens_map.json",
+            "sep_token",
+            json!({ "content": "[CLS]" }),
+            "expected \"[SEP]\" of tokenizer.json",
+        ),
+        (
+            "special_tokens_map.json",
+            "unk_token",
+            json!("[PAD]"),
+            "unk_token is \"[PAD]\", expected \"[UNK]\" of tokenizer.json",
+        ),
+        (
+            "added_tokens.json",
+            "new",
+            json!(30),
+            "new has 30, which tokenizer.json does not add",
+        ),
+        (
+            "adapter_config.json",
+            "r",
+            json!(8),
+            "the folder holds an adapter",
+        ),
+        (
+            "tokenizer_config.json",
             "truncation_side",
             json!("middle"),
             "truncation_side is `middle`",
@@ -382,14 +436,78 @@ fn shards_are_those_of_the_index() {
 }
 
 #[test]
-fn layers_with_local_attention_follow_their_pattern() {
-    let modernbert = json!({
-        "model_type": "modernbert", "hidden_size": 32, "num_attention_heads": 1, "num_hidden_layers": 4,
-        "intermediate_size": 64, "vocab_size": 20, "max_position_embeddings": 16, "norm_eps": 1e-5,
-        "hidden_activation": "gelu", "local_attention": 6,
-    });
+fn one_file_of_weights_counts_before_an_index() {
     let mut files = files();
-    files.insert("config.json", modernbert);
+    files.insert(
+        "model.safetensors.index.json",
+        json!({ "weight_map": { "a": "model-1.safetensors" } }),
+    );
+    let both = ["model-1.safetensors", "model.safetensors"];
+    let recipe = read(&files, &both).unwrap();
+    assert_eq!(recipe.weight_files(), WEIGHTS);
+}
+
+#[test]
+fn special_tokens_that_all_files_name_alike_are_read() {
+    let mut files = change("tokenizer_config.json", "cls_token", json!("[CLS]"));
+    files.insert(
+        "special_tokens_map.json",
+        json!({
+            "cls_token": { "content": "[CLS]", "lstrip": false }, "sep_token": "[SEP]", "unk_token": "[UNK]",
+            "bos_token": null, "additional_special_tokens": ["[MASK]"],
+        }),
+    );
+    assert!(read(&files, WEIGHTS).is_ok());
+    // A class that takes them from tokenizer.json may name others.
+    let generic = files.get_mut("tokenizer_config.json").unwrap();
+    *generic = json!({ "tokenizer_class": "PreTrainedTokenizerFast", "cls_token": "[SEP]" });
+    assert!(read(&files, WEIGHTS).is_ok());
+}
+
+#[test]
+fn sizes_that_would_overflow_are_refused() {
+    let huge = json!(u64::MAX - 1);
+    let mut files = change("config.json", "pad_token_id", huge.clone());
+    files.get_mut("config.json").unwrap()["model_type"] = json!("roberta");
+    let error = read(&files, WEIGHTS).err().unwrap();
+    assert!(error.contains("pad_token_id is"), "{error}");
+
+    let mut files = change("config.json", "hidden_size", huge.clone());
+    files.insert(
+        "1_Pooling/config.json",
+        json!({ "pooling_mode": ["cls", "mean"] }),
+    );
+    let error = read(&files, WEIGHTS).err().unwrap();
+    assert!(error.contains("hidden_size is"), "{error}");
+
+    for (member, value) in [
+        ("num_hidden_layers", huge.clone()),
+        ("global_attn_every_n_layers", huge.clone()),
+    ] {
+        let mut files = modernbert();
+        files.get_mut("config.json").unwrap()["num_hidden_layers"] = json!(u64::MAX);
+        files.get_mut("config.json").unwrap()[member] = value;
+        let error = read(&files, WEIGHTS).err().unwrap();
+        assert!(error.contains("num_hidden_layers is"), "{error}");
+    }
+}
+
+fn modernbert() -> BTreeMap<&'static str, Value> {
+    let mut files = files();
+    files.insert(
+        "config.json",
+        json!({
+            "model_type": "modernbert", "hidden_size": 32, "num_attention_heads": 1, "num_hidden_layers": 4,
+            "intermediate_size": 64, "vocab_size": 20, "max_position_embeddings": 16, "norm_eps": 1e-5,
+            "hidden_activation": "gelu", "local_attention": 6,
+        }),
+    );
+    files
+}
+
+#[test]
+fn layers_with_local_attention_follow_their_pattern() {
+    let mut files = modernbert();
     let local = shape(&files).attention.local.unwrap();
     assert_eq!((local.reach, local.every, local.full), (3, 3, 0));
     let types = |layers: [&str; 4]| layers.map(|layer| format!("{layer}_attention"));
@@ -502,6 +620,42 @@ fn steps_after_pooling_are_the_modules_in_order() {
     assert_eq!((encoder.dimension(), found.len()), (3, 6));
     for (found, expected) in found.iter().zip(&expected) {
         assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+    }
+}
+
+#[test]
+fn texts_for_a_static_table_are_truncated_as_the_tokenizer_says() {
+    let files = |truncation: Value| {
+        let mut tokenizer = tokenizer();
+        tokenizer["truncation"] = truncation;
+        BTreeMap::from([
+            ("modules.json", json!([module("StaticEmbedding", "0")])),
+            ("0/tokenizer.json", tokenizer),
+        ])
+    };
+    let truncation = |length: u32, side: &str, strategy: &str| json!({ "max_length": length, "direction": side, "strategy": strategy, "stride": 0 });
+    let text = "[MASK] [SEP] [CLS]";
+    let names = ["0/model.safetensors"];
+    for (truncation, expected) in [
+        (json!(null), &[4, 3, 2][..]),
+        (truncation(9, "Right", "LongestFirst"), &[4, 3, 2]),
+        (truncation(2, "Right", "OnlyFirst"), &[4, 3]),
+        (truncation(2, "Left", "LongestFirst"), &[3, 2]),
+    ] {
+        let files = files(truncation);
+        let recipe = read(&files, &names).unwrap();
+        let json = files["0/tokenizer.json"].to_string();
+        let tokens = recipe.tokenizer(json.as_bytes()).unwrap().encode(text);
+        assert_eq!(tokens.unwrap().ids, expected);
+    }
+    for unclear in [
+        truncation(0, "Right", "LongestFirst"),
+        truncation(2, "Middle", "LongestFirst"),
+        truncation(2, "Left", "OnlySecond"),
+        json!(7),
+    ] {
+        let error = read(&files(unclear), &names).err().unwrap();
+        assert!(error.contains("0/tokenizer.json: truncation is"), "{error}");
     }
 }
 

@@ -435,8 +435,8 @@ impl Reader<'_, '_> {
         };
         let found = match first {
             // A layer that is not there.
-            None => Some((layers + 1, layers)),
-            Some(first) => (first + 1..=layers + 1)
+            None => Some((is_full.len() + 1, is_full.len())),
+            Some(first) => (first + 1..=is_full.len() + 1)
                 .find(|every| period(*every, first))
                 .map(|every| (every, first)),
         };

@@ -181,7 +181,7 @@ fn read_transformer(
     };
     let poolings = read_pooling(&pooling, shape.hidden, &prompts, problems);
     shape.pooling = *poolings.first()?;
-    let width = shape.hidden * poolings.len();
+    let width = shape.hidden.saturating_mul(poolings.len());
     let rest: Vec<_> = modules.collect();
     let steps = read_steps(&rest, Some(width), problems);
     if let Err(error) = shape.check_sizes() {
@@ -214,7 +214,7 @@ fn read_table(
     }
     // The size of a row is the table's, which is read later.
     let steps = read_steps(rest, None, problems);
-    let text = TextOptions::for_table(file);
+    let text = TextOptions::for_table(file, problems);
     let source = Kind::Table { path: path.clone() };
     Some(assemble(source, steps, text, prompts, vec![path]))
 }
@@ -240,9 +240,20 @@ fn assemble(
     }
 }
 
-/// Paths of the encoder's weights: one file, or the shards that an index lists.
+/// Paths of the encoder's weights: one file, or the shards that an index lists. The library takes the one file where a folder has
+/// both.
 fn find_weights(folder: &str, problems: &mut Problems<'_>) -> Vec<String> {
+    let adapter = format!("{folder}adapter_config.json");
+    if problems.has(&adapter) {
+        problems.add(
+            &adapter,
+            "the folder holds an adapter, which would change the weights; merge it into the model",
+        );
+    }
     let one = format!("{folder}model.safetensors");
+    if problems.has(&one) {
+        return vec![one];
+    }
     let index = format!("{folder}model.safetensors.index.json");
     if problems.has(&index) {
         let map = problems.parse(&index);
@@ -269,9 +280,6 @@ fn find_weights(folder: &str, problems: &mut Problems<'_>) -> Vec<String> {
             problems.add(&shard, "the file is missing, but the index lists it");
         }
         return shards;
-    }
-    if problems.has(&one) {
-        return vec![one];
     }
     let pickle = format!("{folder}pytorch_model.bin");
     if problems.has(&pickle) {

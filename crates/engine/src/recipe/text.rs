@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::settings::{Problems, Settings};
+use super::special_tokens;
 use crate::architecture::Positions;
 use crate::tokenize::{MAX_TEXT_BYTES, TokenizerOptions};
 use crate::{Shape, Tokenizer, TokenizerError};
@@ -24,15 +25,36 @@ pub(super) struct TextOptions {
 }
 
 impl TextOptions {
-    /// A table of words takes every text, without special tokens.
-    pub(super) fn for_table(file: String) -> Self {
+    /// A table of words takes every text, without special tokens. The library truncates a text for it only where
+    /// `tokenizer.json` does.
+    pub(super) fn for_table(file: String, problems: &mut Problems<'_>) -> Self {
+        let contents = problems.contents(&file).unwrap_or_default();
+        let truncation = serde_json::from_slice(contents).unwrap_or_default();
+        let Truncated { truncation } = truncation;
+        // A token has one byte or more.
+        let (mut max_tokens, mut keep_end) = (MAX_TEXT_BYTES, false);
+        if let Some(truncation) = truncation {
+            let length = truncation.get("max_length").and_then(Value::as_u64);
+            let length = length.and_then(|length| usize::try_from(length).ok());
+            let member = |name| truncation.get(name).and_then(Value::as_str);
+            let side = member("direction").unwrap_or("Right");
+            match (length, side, member("strategy")) {
+                (Some(1..), "Left" | "Right", Some("LongestFirst" | "OnlyFirst")) => {
+                    max_tokens = length.unwrap_or(max_tokens).min(max_tokens);
+                    keep_end = side == "Left";
+                }
+                _ => problems.add(
+                    &file,
+                    format!("truncation is {truncation}, which is not understood"),
+                ),
+            }
+        }
         Self {
             file,
-            // A token has one byte or more.
-            max_tokens: MAX_TEXT_BYTES,
+            max_tokens,
             lower_case: false,
             special_tokens: false,
-            keep_end: false,
+            keep_end,
         }
     }
 
@@ -95,7 +117,7 @@ pub(super) fn read(
             false
         }
     };
-    compare_descriptions(&file, &mut of_tokenizer, problems);
+    compare_descriptions(folder, &file, &mut of_tokenizer, problems);
 
     let shape = shape?;
     let positions = shape.positions.saturating_sub(shape.first_position);
@@ -149,24 +171,43 @@ fn refuse_other_uses(settings: &mut Settings, problems: &mut Problems<'_>) {
     }
 }
 
-/// The parts of `tokenizer.json` that `tokenizer_config.json` may contradict.
+/// The part of `tokenizer.json` that says how a text is truncated.
 #[derive(Deserialize, Default)]
-struct Description {
+struct Truncated {
+    truncation: Option<Value>,
+}
+
+/// The parts of `tokenizer.json` that other files may contradict.
+#[derive(Deserialize)]
+pub(super) struct Description {
     normalizer: Option<Value>,
     pre_tokenizer: Option<Value>,
+    pub(super) post_processor: Option<Value>,
+    pub(super) model: Model,
     #[serde(default)]
-    added_tokens: Vec<AddedToken>,
+    pub(super) added_tokens: Vec<AddedToken>,
 }
 
 #[derive(Deserialize)]
-struct AddedToken {
-    id: u64,
-    content: String,
+pub(super) struct Model {
+    #[serde(default)]
+    pub(super) unk_token: Value,
+}
+
+#[derive(Deserialize)]
+pub(super) struct AddedToken {
+    pub(super) id: u64,
+    pub(super) content: String,
 }
 
 /// Refuses a `tokenizer_config.json` that asks for something else than `tokenizer.json` does: the library builds the tokenizer from
 /// either of them, depending on its version.
-fn compare_descriptions(file: &str, settings: &mut Settings, problems: &mut Problems<'_>) {
+fn compare_descriptions(
+    folder: &str,
+    file: &str,
+    settings: &mut Settings,
+    problems: &mut Problems<'_>,
+) {
     let Some(contents) = problems.contents(file) else {
         problems.add(file, "the file is missing");
         return;
@@ -178,10 +219,10 @@ fn compare_descriptions(file: &str, settings: &mut Settings, problems: &mut Prob
             return;
         }
     };
-    compare_added_tokens(&description.added_tokens, settings, problems);
     let class = settings
         .text("tokenizer_class", problems)
         .unwrap_or_default();
+    special_tokens::compare(&description, &class, folder, settings, problems);
     let normalizer = description.normalizer;
     match class.trim_end_matches("Fast") {
         "BertTokenizer" | "DistilBertTokenizer" | "MPNetTokenizer" => {
@@ -226,30 +267,6 @@ fn compare_descriptions(file: &str, settings: &mut Settings, problems: &mut Prob
         settings,
         problems,
     );
-}
-
-/// Refuses tokens that `tokenizer.json` does not add.
-fn compare_added_tokens(
-    added: &[AddedToken],
-    settings: &mut Settings,
-    problems: &mut Problems<'_>,
-) {
-    let Some(Value::Object(asked)) = settings.take("added_tokens_decoder") else {
-        return;
-    };
-    for (id, token) in asked {
-        let content = token
-            .get("content")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let is_added = |token: &AddedToken| token.id.to_string() == id && token.content == content;
-        if !added.iter().any(is_added) {
-            let id = id.escape_default();
-            let message =
-                format!("added_tokens_decoder has token {id}, which tokenizer.json does not add");
-            problems.add(&settings.file, message);
-        }
-    }
 }
 
 /// Refuses a normalizer that the class would replace by another one.
