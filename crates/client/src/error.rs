@@ -6,11 +6,14 @@ use attestation::report::AttestationReport;
 use protocol::channel::frame::MAX_CLIENT_MESSAGE;
 use protocol::exchange::ExchangeError;
 
+/// Code of a connection that TLS refused.
+pub(crate) const CERTIFICATE_UNTRUSTED: &str = "CERTIFICATE_UNTRUSTED";
+
 /// Failure to reach a host, or its unsealed error. Untrusted: no enclave vouches for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Problem {
-    /// Stable code: `NETWORK`, `TIMEOUT`, `HOST_REFUSED`, `ANSWER_TOO_LARGE`, `BODY_TOO_LARGE` and `UPGRADE_REQUIRED` also where a
+    /// Stable code: `NETWORK`, `CERTIFICATE_UNTRUSTED`, `TIMEOUT`, `HOST_REFUSED`, `ANSWER_TOO_LARGE`, `BODY_TOO_LARGE` and `UPGRADE_REQUIRED` also where a
     /// proxy in front of the host is the reason, or the code that the host gave.
     pub code: String,
     /// Sentence that says what happened.
@@ -48,6 +51,12 @@ pub enum Error {
     /// An address that is not `http://…` or `https://…`.
     #[error("an upstream's address is not a URL that begins with http:// or https://")]
     UrlInvalid,
+    /// The file of certificate authorities cannot be read, or is not PEM.
+    #[error("the file of certificate authorities cannot be read, or holds no certificate, PEM")]
+    AuthoritiesUnusable,
+    /// The environment names a proxy that is not `http://…`.
+    #[error("the environment names a forward proxy whose address is not http://HOST:PORT")]
+    ProxyUnusable,
     /// Nothing to judge the enclave by.
     #[error("there is no trust policy to judge the enclave by")]
     NoPolicy,
@@ -132,6 +141,8 @@ impl Error {
         match self {
             Self::NoUpstream => "NO_UPSTREAM",
             Self::UrlInvalid => "URL_INVALID",
+            Self::AuthoritiesUnusable => "AUTHORITIES_UNUSABLE",
+            Self::ProxyUnusable => "PROXY_UNUSABLE",
             Self::NoPolicy => "POLICY_MISSING",
             Self::PolicyUnusable => "POLICY_UNUSABLE",
             Self::Unreachable(problem) => &problem.code,
@@ -158,6 +169,12 @@ impl Error {
         match self {
             Self::NoUpstream => "Name at least one service.",
             Self::UrlInvalid => "Write http://HOST:PORT or https://HOST.",
+            Self::AuthoritiesUnusable => {
+                "Check the file that `--ca` or SSL_CERT_FILE names: it lists certificates in PEM form."
+            }
+            Self::ProxyUnusable => {
+                "Correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or add the host to NO_PROXY."
+            }
             Self::NoPolicy => {
                 "Give a trust policy, or accept a simulated enclave by name to develop against one."
             }
@@ -196,6 +213,7 @@ impl Error {
             // Another replica answered twice: the next attempt verifies again, too.
             Self::Channel(channel::Error::Stale) | Self::KeyUnknownTwice => true,
             Self::Channel(error) => error.is_transient(),
+            Self::Unreachable(problem) if problem.code == CERTIFICATE_UNTRUSTED => false,
             Self::Unreachable(problem) => problem
                 .status
                 .is_none_or(|status| status == 429 || status >= 500),

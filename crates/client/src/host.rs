@@ -8,29 +8,27 @@ use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::upgrade::Upgraded;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use protocol::{candidates, media_type, ohttp};
 
-use crate::error::{Error, Problem};
+use crate::connect::{Http, find_certificate_error};
+use crate::error::{CERTIFICATE_UNTRUSTED, Error, Problem};
 
 /// Larger than any problem document.
 const MAX_PROBLEM: usize = 16 << 10;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Less than a host keeps an idle connection open, so that a pooled one is seldom closed while it is being used.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Code of host-proxy for a request without the field `upgrade`.
 const UPGRADE_REQUIRED: &str = "UPGRADE_REQUIRED";
-
-type Http = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 /// One host: its address, and a pool of connections. Redirects are not followed: they would let the host send evidence and
 /// requests elsewhere.
 #[derive(Clone)]
 pub struct Host {
     http: Http,
+    /// Address of the forward proxy that leads to the host.
+    proxy: Option<Arc<str>>,
     origin: Arc<str>,
+    /// [`origin`](Self::origin) with its port, which `CONNECT` names.
+    target: Arc<str>,
     timeout: Duration,
 }
 
@@ -45,8 +43,11 @@ pub(crate) enum Sealed {
 impl Host {
     /// The host at `url`: `http://HOST:PORT` or `https://HOST`, with a path before `/v1` where it has one.
     ///
+    /// Connects through the forward proxy that `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` names, unless the host is this machine or one
+    /// of `NO_PROXY`.
+    ///
     /// # Errors
-    /// [`Error::UrlInvalid`].
+    /// [`Error::UrlInvalid`], [`Error::ProxyUnusable`], [`Error::AuthoritiesUnusable`].
     pub fn new(url: &str, timeout: Duration) -> Result<Self, Error> {
         let origin = url.trim_end_matches('/');
         let uri: Uri = origin.parse().map_err(|_| Error::UrlInvalid)?;
@@ -54,22 +55,12 @@ impl Host {
         if !scheme || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
             return Err(Error::UrlInvalid);
         }
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let connector = HttpsConnectorBuilder::new()
-            .with_webpki_roots()
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
-        let http = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .build(connector);
+        let (http, proxy) = Http::new(&uri)?;
         Ok(Self {
             http,
+            proxy,
             origin: origin.into(),
+            target: with_port(&uri, origin).into(),
             timeout,
         })
     }
@@ -183,7 +174,7 @@ impl Host {
     }
 
     fn request(&self, method: Method, path: &str) -> Result<http::request::Builder, Error> {
-        let uri: Uri = format!("{}{path}", self.origin)
+        let uri: Uri = format!("{}{path}", self.target)
             .parse()
             .map_err(|_| Error::UrlInvalid)?;
         Ok(Request::builder().method(method).uri(uri))
@@ -289,15 +280,46 @@ impl Host {
     }
 
     fn offline(&self, error: &hyper_util::client::legacy::Error) -> Error {
+        if let Some(reason) = find_certificate_error(error) {
+            return self.untrusted(reason);
+        }
         // The cause names addresses and the operating system's words, nothing of the request.
         let mut cause: &dyn std::error::Error = error;
         while let Some(source) = cause.source() {
             cause = source;
         }
+        let (through, remedy) = match &self.proxy {
+            Some(proxy) => (
+                format!(" through the proxy {proxy}"),
+                "Check the proxy that HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names, or add the host to NO_PROXY.",
+            ),
+            None => (
+                String::new(),
+                "Check the address and the network, and whether the service is running (`npm start`).",
+            ),
+        };
         self.problem(
             "NETWORK".to_owned(),
-            format!("cannot reach {} ({cause})", self.origin),
-            "Check the address and the network, and whether the service is running (`npm start`).",
+            format!("cannot reach {}{through} ({cause})", self.origin),
+            remedy,
+            None,
+        )
+    }
+
+    fn untrusted(&self, reason: &rustls::CertificateError) -> Error {
+        let remedy = match reason {
+            rustls::CertificateError::UnknownIssuer => {
+                "If a private authority issued it, name the file of that authority's certificate, PEM, with `--ca FILE` or SSL_CERT_FILE."
+            }
+            _ => "Check the address, this machine's clock, and the host's certificate.",
+        };
+        self.problem(
+            CERTIFICATE_UNTRUSTED.to_owned(),
+            format!(
+                "the certificate of {} is not trusted ({reason})",
+                self.origin
+            ),
+            remedy,
             None,
         )
     }
@@ -369,6 +391,16 @@ struct Response {
     status: StatusCode,
     kind: Option<HeaderValue>,
     body: Bytes,
+}
+
+/// Appends the default port to an authority without one. hyper's tunnel would otherwise take 443 for http, too.
+fn with_port(uri: &Uri, origin: &str) -> String {
+    match (uri.scheme_str(), uri.authority()) {
+        (Some("http"), Some(authority)) if authority.port().is_none() => {
+            origin.replacen(authority.as_str(), &format!("{authority}:80"), 1)
+        }
+        _ => origin.to_owned(),
+    }
 }
 
 fn is_key_problem(body: &[u8]) -> bool {

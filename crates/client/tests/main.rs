@@ -5,3 +5,4 @@ mod client;
 mod policy;
 mod renewal;
 mod revocation;
+mod tls;
