@@ -12,14 +12,17 @@ import { Button } from "../../ui/Button";
 import { plural } from "../../ui/format";
 import { StepsContext, stepsOf } from "./charts/look";
 import "./dashboard.css";
+import "./print.css";
 import { DropFile } from "./DropFile";
 import { MissingRuns } from "./MissingRuns";
 import { machines } from "./machines";
+import { newestOf } from "./names";
 import { withNewRuns } from "./new-runs";
 import { RunPicker } from "./RunPicker";
 import { acrossPlatforms, firstChoice, MAX_CHOSEN, type Run, type Source } from "./runs";
 import { loadSources } from "./sources";
 import { toSearch, useLinkState } from "./url";
+import { Answer } from "./views/Answer";
 import type { View, ViewProps } from "./views/view";
 import { VIEWS } from "./views/views";
 
@@ -68,6 +71,7 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
   const [dropped, setDropped] = useState<readonly Source[]>([]);
   const [place, go] = useLinkState();
   const sources = useMemo(() => [...dropped, ...own], [dropped, own]);
+  const ownRuns = useMemo(() => own.flatMap(({ runs }) => runs), [own]);
   const all = useMemo(() => sources.flatMap(({ runs }) => runs), [sources]);
   const known = VIEWS.find(({ key }) => key === place.view);
   const view = known ?? VIEWS[0];
@@ -83,7 +87,7 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
   const runs = useMemo(() => chosen ?? suggested(view, all), [chosen, view, all]);
   // The click shows at once; the figures follow in slices, so that the page stays responsive.
   const shown = useDeferredValue(useMemo(() => ({ view, runs, all, sources }), [view, runs, all, sources]));
-  const preferredSteps = useMemo(() => stepsOf(shownTogether(own.flatMap(({ runs }) => runs))), [own]);
+  const preferredSteps = useMemo(() => stepsOf(shownTogether(ownRuns)), [ownRuns]);
   const steps = useMemo(
     () => new Map([...preferredSteps, ...stepsOf([shown.runs], preferredSteps)]),
     [preferredSteps, shown],
@@ -107,6 +111,7 @@ function Loaded({ sources: own }: { sources: readonly Source[] }) {
   if (!view || !shown.view) return null;
   return (
     <div className="bench">
+      {view === VIEWS[0] && <Answer all={ownRuns} />}
       <div className="bench-tools">
         <RunPicker
           all={all}
@@ -200,7 +205,14 @@ function suggested(view: View | undefined, all: readonly Run[]): readonly Run[] 
   const { subjects = null } = view ?? {};
   if (!subjects) return all.filter(({ key }) => headline.includes(key));
   const having = all.filter((run) => has(run, subjects));
-  const preferred = having.filter((run) => run.kind !== "published" || headline.includes(run.key));
+  const newest = newestOf(all)?.key;
+  const preferred = having.filter(
+    // A peer is shown next to the run of ours that it took turns with.
+    (run) =>
+      run.peer && run.kind === "ours"
+        ? run.key.startsWith(`${newest}/`)
+        : run.kind !== "published" || headline.includes(run.key),
+  );
   // Single runs of a mean, claims and format examples are shown only on request.
   const others = having.filter(({ key }) => !/\/(run-|example-)|-claims$|-cross-platform$/.test(key));
   const known = preferred.some(({ kind }) => kind === "published") && view?.key !== "transport";
@@ -209,8 +221,11 @@ function suggested(view: View | undefined, all: readonly Run[]): readonly Run[] 
 
 /** The sets of runs that one view or one chart shows by default. */
 function shownTogether(all: readonly Run[]): readonly (readonly Run[])[] {
-  const contenders = machines(all).map(({ ours, peers, elsewhere }) => [ours, ...peers, ...elsewhere]);
+  const contenders = machines(all).map(({ ours, peers }) => [ours, ...peers]);
+  const newest = newestOf(all);
   return [
+    // The newest run has the accent itself, older ones its shades.
+    newest ? [newest] : [],
     ...VIEWS.map((view) => suggested(view, all)),
     ...contenders.map((set) => set.map(({ run }) => run)),
     Object.values(acrossPlatforms(all)),

@@ -18,6 +18,7 @@ type Outcome =
       readonly notices: readonly Problem[];
     }
   | { readonly at: "refused"; readonly name: string; readonly problems: readonly Problem[] }
+  | { readonly at: "foreign"; readonly name: string }
   | { readonly at: "failed"; readonly name: string; readonly why: string };
 
 /** Relation to open files: new, the same contents, another file of this name, or the name of a published one. */
@@ -117,7 +118,10 @@ async function readResultFile(
   try {
     const taken = own.map(({ id }) => id);
     const reading = await readDropped(file, taken);
-    if (reading.status === "refused") return { outcome: { at: "refused", name, problems: reading.problems } };
+    if (reading.status === "refused") {
+      const { problems, foreign } = reading;
+      return { outcome: foreign ? { at: "foreign", name } : { at: "refused", name, problems } };
+    }
     const { source, notices } = reading;
     const relation = relationOf(source, dropped, taken);
     if (relation.is === "same") return { outcome: { at: "read", name, runs: 0, relation, notices: [] } };
@@ -169,6 +173,14 @@ function Refused({ outcome }: { outcome: Exclude<Outcome, { at: "read" }> }) {
     return (
       <p className="drop-refused">
         <strong>{outcome.name} was not read.</strong> {outcome.why}. Split it, or open it again.
+      </p>
+    );
+  }
+  if (outcome.at === "foreign") {
+    return (
+      <p className="drop-refused">
+        <strong>{outcome.name} is not a benchmark file.</strong> It contains no environment and no figures.
+        Open a file that <code>npm run bench</code> wrote, or one in the published format.
       </p>
     );
   }

@@ -31,6 +31,19 @@ describe("comparability", () => {
     expect(comparabilityOf(ours, theirs).differ.map(({ name }) => name)).toEqual(["machine"]);
   });
 
+  it("never allows a ratio across processors of one name with different features", () => {
+    const on = (from: string, cpu_features: string[]): Figure => {
+      const one = figure("bare_metal", "EPYC", { parameters: { tokens: 128 } }, from);
+      return {
+        ...one,
+        run: { ...one.run, record: { ...one.run.record, machine: { cpu: "EPYC", cpu_features } } },
+      };
+    };
+    const [ours, theirs] = [on("a", ["avx2"]), on("b", ["avx2", "avx512f"])];
+    expect(comparabilityOf(ours, theirs).ratio).toBe(false);
+    expect(comparabilityOf(ours, ours).ratio).toBe(true);
+  });
+
   it("names a condition that both state and that differs", () => {
     for (const [name, a, b] of [
       ["tokens", 128, 9],

@@ -94,7 +94,12 @@ export function comparabilityOf(ours: Figure, theirs: Figure): Comparability {
   const reason = unlike(ours, theirs, differ);
   // Two files that name no machine may come from different ones.
   const known = own.has("machine") || ours.run.from === theirs.run.from;
-  const sameMachine = known && !differ.some(({ name }) => name === "machine");
+  const [processor, theirProcessor] = [ours, theirs].map(({ run }) =>
+    run.record.machine?.cpu_features?.join(),
+  );
+  const sameProcessor =
+    processor === undefined || theirProcessor === undefined || processor === theirProcessor;
+  const sameMachine = known && sameProcessor && !differ.some(({ name }) => name === "machine");
   return { differ, reason, ratio: reason === null && sameMachine };
 }
 

@@ -73,9 +73,8 @@ function machineOfRun(run: Run, all: readonly Run[]): Machine | null {
       );
       return (figure && contender("Published enclave", { run: published, figure }, ours)) || [];
     });
-  const title = [processorOf(run), instructions(run)].filter(Boolean).join(", ");
   return {
-    title,
+    title: machineTitle(run),
     date: dateOf(run.record),
     simulated: run.record.environment === "simulated",
     threads: numeric(own, "threads") ?? 1,
@@ -96,14 +95,19 @@ function contender(name: string, one: Figure, ours: Implementation | null): Impl
   return { name, ...one, ms, ratio: ours && Ratio.of(ours, one) };
 }
 
+/** Name of the machine of a run of ours, and of its peers: processor and instruction set. */
+export function machineTitle(run: Run): string {
+  return [processorOf(run), instructions(run)].filter(Boolean).join(", ");
+}
+
 /** The processor's name, without "(R)" and "Processor". */
 export function processorOf({ record }: Run): string | undefined {
   return record.machine?.cpu?.replace(/\(R\)| Processor/g, "");
 }
 
-/** Instruction set of the engine: `AVX2`. */
-export function instructions(run: Run): string | undefined {
-  for (const { parameters } of run.figures) {
+/** Instruction set of our engine in the run's record: `AVX2`. */
+export function instructions({ record }: Run): string | undefined {
+  for (const { parameters } of record.measurements ?? []) {
     const found = /^fused-f32-(\w+)$/.exec(String(parameters?.engine ?? ""))?.[1];
     if (found) return found.toUpperCase().replace("AVX512", "AVX-512");
   }

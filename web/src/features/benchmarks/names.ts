@@ -5,7 +5,8 @@ import { dateOf, type Run } from "./runs";
 export function nameOf(run: Run): string {
   if (run.kind !== "ours") return run.title;
   const who = run.peer ? (PEER_NAMES[run.key.slice(run.key.lastIndexOf("/") + 1)] ?? run.title) : "Clearseal";
-  const what = run.peer ? undefined : (instructions(run) ?? run.title.split(", ")[1]);
+  // Two machines may have the same processor's name.
+  const what = instructions(run) ?? run.record.title?.split(", ")[1];
   const where = !run.peer && run.record.environment === "simulated" ? "simulated" : undefined;
   return [who, processorOf(run), what, where, dateOf(run.record)].filter(Boolean).join(", ");
 }

@@ -55,6 +55,25 @@ describe("a malformed file", () => {
     expect(reading.status === "refused" && reading.problems.length).toBe(1);
   });
 
+  it.each([
+    ["a package", '{"name":"clearseal","version":"0.1.0","title":"x"}'],
+    ["other records", '{"records":[{"id":1}]}'],
+    ["a list of other things", '[{"id":1},{"name":"b"}]'],
+    ["a number", "42"],
+  ])("is foreign if nothing in it is of a benchmark: %s", (_, text) => {
+    expect(read(bytes(text))).toMatchObject({ status: "refused", foreign: true });
+  });
+
+  it.each([
+    ["an environment", '{"environment":"mars"}'],
+    ["figures without an environment", '{"inference":{"latency_ms":{"mean":1}}}'],
+    ["the format", '{"format":"clearseal.benchmarks/1"}'],
+  ])("is not foreign with %s", (_, text) => {
+    const reading = read(bytes(text));
+    expect(reading.status).toBe("refused");
+    expect(reading).not.toHaveProperty("foreign");
+  });
+
   it("that is not UTF-8 is reported as such", () => {
     expect(read(new Uint8Array([0x22, 0xff, 0x22]))).toMatchObject({
       problems: [{ reason: "this is not JSON: it is not UTF-8 text" }],

@@ -15,7 +15,14 @@ export type Reading =
       readonly records: readonly BenchmarkRecord[];
       readonly notices: readonly Problem[];
     }
-  | { readonly status: "refused"; readonly problems: readonly Problem[] };
+  | Refused;
+
+export interface Refused {
+  readonly status: "refused";
+  readonly problems: readonly Problem[];
+  /** Whether nothing in the file is of a benchmark. */
+  readonly foreign?: true;
+}
 
 /** Parses and validates a file. */
 export function read(bytes: Uint8Array): Reading {
@@ -54,7 +61,8 @@ function validate(value: Json): Reading {
   }
   const shape: Shape = Array.isArray(value) ? "records" : "records" in object ? "file" : "record";
   const wrong = faults(value, shape);
-  if (wrong.length > 0) return { status: "refused", problems: wrong };
+  if (wrong.length > 0)
+    return { status: "refused", problems: wrong, ...(isForeign(value) && { foreign: true }) };
   // The value now has the TypeScript types: they are generated from the schema that it passed.
   const { records: inFile, ...file } = object as unknown as RecordFile;
   const alone = shape === "records" ? value : [value];
@@ -74,6 +82,25 @@ function validate(value: Json): Reading {
   const problems = collect(contradictions);
   if (problems.length > 0) return { status: "refused", problems };
   return { status: "read", file: shape === "file" ? file : null, records, notices: collect(unread) };
+}
+
+/** Fields of which every record has one. Others, such as a title, are also in files of other programs. */
+const MARKS = ["environment", "stages", "inference", "memory", "vsock", "quality", "measurements"] as const;
+
+/** Whether a file neither names our format nor contains a record. */
+function isForeign(value: Json): boolean {
+  const object = isObject(value) ? value : {};
+  const records = Array.isArray(value) ? value : "records" in object ? object.records : [value];
+  if (object.format === FORMAT) return false;
+  return !(Array.isArray(records) && records.some(isMarked));
+}
+
+function isMarked(value: Json): boolean {
+  return isObject(value) && MARKS.some((name) => name in value);
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function reject(code: string, reason: string, path = "$"): Reading {

@@ -1,6 +1,6 @@
 import type { Problem } from "./check";
 import { everyFigureOf } from "./derive";
-import type { Reading } from "./read";
+import type { Reading, Refused } from "./read";
 import { type BenchmarkRecord, ENVIRONMENTS, type Measurement, type Report, type Table } from "./record.gen";
 
 /** A record as the page shows it; each peer that a record measures is a separate run. */
@@ -29,11 +29,6 @@ export interface Source {
   readonly byKey: ReadonlyMap<string, Run>;
   /** Fingerprint of an opened file's contents. */
   readonly contents?: string;
-}
-
-interface Refused {
-  readonly status: "refused";
-  readonly problems: readonly Problem[];
 }
 
 /** Result of reading a dropped file. */

@@ -2,6 +2,7 @@ import { type ReactNode, useContext, useId, useMemo, useRef, useState } from "re
 import { Button } from "../../../ui/Button";
 import { download } from "../../../ui/download";
 import type { Scale } from "../figures";
+import { machineTitle } from "../machines";
 import { dateOf, machineOf, type Run } from "../runs";
 import "./chart-frame.css";
 import { type Key, Legend } from "./Legend";
@@ -42,6 +43,14 @@ function sourcesOf(series: readonly Series[]): readonly string[] {
   );
 }
 
+/** Machines of the runs, by name; two of ours may share the processor's name. */
+function machinesOf(series: readonly Series[]): readonly string[] {
+  const names = series.map(({ run }) =>
+    run.kind === "ours" ? machineTitle(run) : (machineOf(run.record) ?? `not named by ${run.from}`),
+  );
+  return [...new Set(names)];
+}
+
 /** A chart with title, legend, table and files. The table contains everything that the chart shows. */
 export function ChartFrame({
   plot,
@@ -61,6 +70,7 @@ export function ChartFrame({
   const [failed, setFailed] = useState("");
   const series = useMemo(() => seriesOf(plot, runs, steps), [plot, runs, steps]);
   const scale = useMemo(() => scaleOf(plot), [plot]);
+  const places = useMemo(() => machinesOf(series), [series]);
   if (plot.points.length === 0) return null;
 
   const legend = keys ?? series.map(({ run, look }) => ({ text: run.title, look }));
@@ -129,6 +139,9 @@ export function ChartFrame({
       <Legend keys={legend} shape={shape} />
       <figcaption className="muted small">
         {note}
+        {places.length > 1 && (
+          <> From different machines ({places.join("; ")}): compare only figures of one machine.</>
+        )}
         {log && " The logarithmic axis does not start at zero."}
         <span role="status">{failed}</span>
       </figcaption>

@@ -96,6 +96,9 @@ export function Lines({ drawing, fits, xLabel }: LinesProps) {
   );
 }
 
+/** Dashes of lines that share a hue, by {@link Look.cuts}. */
+const DASHES: readonly (string | undefined)[] = [undefined, "9 3", "3 3"];
+
 type Place = readonly [x: number, y: number];
 
 interface MarksProps {
@@ -119,7 +122,7 @@ function Marks({ look, points, fitted }: MarksProps) {
           fill="none"
           stroke={look.colour}
           strokeWidth={fitted ? 1 : 2}
-          {...(fitted && { strokeDasharray: "5 4" })}
+          strokeDasharray={fitted ? "5 4" : DASHES[look.cuts]}
         />
       )}
       {points.map(([x, y]) => (

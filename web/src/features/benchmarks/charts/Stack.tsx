@@ -1,4 +1,5 @@
-import { short } from "../figures";
+import { type Scale, short } from "../figures";
+import type { Run } from "../runs";
 import { axisOf } from "./axes";
 import type { Drawing } from "./ChartFrame";
 import type { Key } from "./Legend";
@@ -8,6 +9,7 @@ import "../../../ui/reading.css";
 import "./reading.css";
 import { Rows } from "./Rows";
 import { Swatch } from "./Swatch";
+import { type Timeline, timelineOf } from "./timeline";
 import { useNarrow } from "./useNarrow";
 
 const BAR = 20;
@@ -15,52 +17,72 @@ const BETWEEN = "Between the stages";
 
 /**
  * One bar per run, divided into stages. `whole` is the category of the total; its remainder is drawn as a further part, "Between
- * the stages".
+ * the stages". Stages that overlap are in lanes of a bar that ends at the total.
  */
 export function Stack({ drawing, whole }: { drawing: Drawing; whole: string }) {
   const narrow = useNarrow();
   const { plot, series, scale } = drawing;
   const stages = stagesOf(plot, whole);
   const rows = series.map(({ run }) => {
-    const parts = stages.map((stage) => (pointOf(plot, run, stage)?.value ?? 0) / scale.factor);
-    const sum = parts.reduce((total, part) => total + part, 0);
-    const total = (pointOf(plot, run, whole)?.value ?? 0) / scale.factor;
-    return { label: run.title, parts: [...parts, Math.max(0, total - sum)], total: Math.max(total, sum) };
+    const timeline = timelineIn(plot, run, stages, whole);
+    const lengths = new Map(timeline.spans.map(({ index, start, end }) => [index, end - start]));
+    return { label: run.title, timeline, parts: stages.map((_, index) => lengths.get(index) ?? 0) };
   });
-  const names = [...stages, BETWEEN];
+  const factor = scale.factor;
   return (
     <Rows
       title={plot.title}
       rows={rows}
-      axis={axisOf(rows.map(({ total }) => total))}
+      axis={axisOf(rows.map(({ timeline }) => timeline.end / factor))}
       log={false}
       step={44}
       thickness={BAR}
       most={narrow ? 104 : 220}
       reading={(index) => {
         const row = rows[index];
-        return row ? <Parts {...row} names={names} unit={scale.name} /> : null;
+        return row ? <Parts {...row} names={stages} whole={whole} scale={scale} /> : null;
       }}
       marks={(row, top, place) => {
-        let end = 0;
-        return rows[row]?.parts.map((part, index) => {
-          const start = end;
-          end += part;
-          return (
-            <rect
-              key={names[index]}
+        const { timeline } = rows[row] ?? {};
+        if (!timeline) return null;
+        const { spans, lanes, end, rest } = timeline;
+        const height = (BAR - (lanes - 1)) / lanes;
+        const between = { index: stages.length, start: end - rest, end, lane: 0 };
+        return (
+          <>
+            {[...spans, between].map(({ index, start, end, lane }) => (
+              <rect
+                key={index}
+                className="mark"
+                x={place(start / factor)}
+                y={top + lane * (height + 1)}
+                width={place(end / factor) - place(start / factor)}
+                height={height}
+                fill={stageLook(index).colour}
+              />
+            ))}
+            <path
               className="mark"
-              x={place(start)}
-              y={top}
-              width={place(end) - place(start)}
-              height={BAR}
-              fill={stageLook(index).colour}
+              d={`M${place(end / factor)} ${top - 3}v${BAR + 6}`}
+              stroke="var(--ink)"
+              strokeWidth={1.5}
             />
-          );
-        });
+          </>
+        );
       }}
     />
   );
+}
+
+function timelineIn(plot: Plot, run: Run, stages: readonly string[], whole: string): Timeline {
+  const lengthOf = (category: string) => pointOf(plot, run, category)?.value ?? 0;
+  return timelineOf(stages.map(lengthOf), lengthOf(whole));
+}
+
+/** Whether stages of any run overlap. */
+export function hasOverlap(plot: Plot, whole: string, runs: readonly Run[]): boolean {
+  const stages = stagesOf(plot, whole);
+  return runs.some((run) => timelineIn(plot, run, stages, whole).lanes > 1);
 }
 
 function stagesOf(plot: Plot, whole: string): readonly string[] {
@@ -78,27 +100,40 @@ export function stageKeys(plot: Plot, whole: string): readonly Key[] {
 interface PartsProps {
   readonly label: string;
   readonly names: readonly string[];
+  readonly whole: string;
+  /** Base units, as the timeline. */
   readonly parts: readonly number[];
-  readonly unit: string;
+  readonly timeline: Timeline;
+  readonly scale: Scale;
 }
 
-function Parts({ label, names, parts, unit }: PartsProps) {
+function Parts({ label, names, whole, parts, timeline: { lanes, rest, end }, scale }: PartsProps) {
+  const rows = lanes > 1 ? names : [...names, BETWEEN];
   return (
     <div className="reading">
       <p className="reading-head">{label}</p>
       <table>
         <tbody>
-          {names.map((name, index) => (
+          {rows.map((name, index) => (
             <tr key={name}>
               <th scope="row">
                 <Swatch look={stageLook(index)} shape="bar" />
                 {name}
               </th>
               <td className="number">
-                {short(parts[index] ?? 0)} {unit}
+                {short((parts[index] ?? rest) / scale.factor)} {scale.name}
               </td>
             </tr>
           ))}
+          <tr>
+            <th scope="row">
+              {whole}
+              {lanes > 1 && ", stages overlap"}
+            </th>
+            <td className="number">
+              {short(end / scale.factor)} {scale.name}
+            </td>
+          </tr>
         </tbody>
       </table>
     </div>

@@ -30,7 +30,33 @@ describe("the look of runs", () => {
   it("distinguishes runs of ours by lines along their marks", () => {
     const steps = stepsOf([[own, later]]);
     expect(lookOf(own, steps)).toEqual({ colour: "var(--chart-1)", hollow: false, cuts: 0 });
-    expect(lookOf(later, steps)).toEqual({ colour: "var(--chart-1)", hollow: false, cuts: 1 });
+    expect(lookOf(later, steps)).toMatchObject({ hollow: false, cuts: 1 });
+  });
+
+  it("gives each of ours another shade of the accent, because lines have no marks inside", () => {
+    const many = [own, later, run("third", "ours")];
+    const steps = stepsOf([many]);
+    const colours = many.map((one) => lookOf(one, steps).colour);
+    expect(new Set(colours).size).toBe(3);
+    for (const colour of colours) expect(colour).toContain("var(--chart-1)");
+  });
+
+  it("gives a peer one colour on every machine, and no other run this colour", () => {
+    const [first, second, other] = ["a/onnx", "b/onnx", "b/candle"].map((key) => run(key, "ours", true)) as [
+      Run,
+      Run,
+      Run,
+    ];
+    const sets = [
+      [p, q, first],
+      [r, other, second],
+      [p, second, first],
+    ];
+    const steps = stepsOf(sets);
+    const look = (one: Run) => lookOf(one, steps);
+    expect(look(second).colour).toBe(look(first).colour);
+    expect(look(second).cuts).not.toBe(look(first).cuts);
+    for (const one of [p, q, r, other]) expect(look(one).colour).not.toBe(look(first).colour);
   });
 
   it("is the same in every set, and differs within each set", () => {

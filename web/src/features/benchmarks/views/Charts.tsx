@@ -3,7 +3,7 @@ import { Bars } from "../charts/Bars";
 import { ChartFrame } from "../charts/ChartFrame";
 import { Lines } from "../charts/Lines";
 import type { Plot } from "../charts/plot";
-import { Stack, stageKeys } from "../charts/Stack";
+import { hasOverlap, Stack, stageKeys } from "../charts/Stack";
 import { bytesLabel, numeric, subjectOf } from "../figures";
 import { SUBJECTS } from "../record.gen";
 import type { Run } from "../runs";
@@ -69,7 +69,11 @@ export function ColdStart({ runs }: ChartsProps) {
       plot={plot}
       runs={runs}
       keys={stageKeys(plot, WHOLE)}
-      note="The published enclave spends nearly all of its start fetching the model from storage through the host."
+      note={`The published enclave spends nearly all of its start fetching the model from storage through the host.${
+        hasOverlap(plot, WHOLE, runs)
+          ? " In a bar of several lanes, stages ran at the same time: the bar ends at the measured total. The length of a stage is measured, its place in the bar is not."
+          : ""
+      }`}
     >
       {(drawing) => <Stack drawing={drawing} whole={WHOLE} />}
     </ChartFrame>
@@ -106,10 +110,30 @@ export function Concurrency({ runs }: ChartsProps) {
   );
 }
 
+const SIZES = SUBJECTS.filter(
+  ({ name, dimension }) => name.startsWith("memory.") && dimension === "size",
+).map(({ name }) => name);
+
 export function Memory({ runs }: ChartsProps) {
   const label = ({ subject, parameters }: Run["figures"][number]) =>
     [subjectOf(subject).title, parameters?.process].filter(Boolean).join(", ");
-  return <BarChart runs={runs} plot={bySubject("Memory", "size", names("memory."), runs, label)} />;
+  const plot = (title: string, fits: (figure: Run["figures"][number]) => boolean) =>
+    bySubject(title, "size", SIZES, runs, label, undefined, (figure) => isPrimary(figure) && fits(figure));
+  return (
+    <>
+      <BarChart runs={runs} plot={plot("Memory", (figure) => !isOfSuite(figure))} />
+      <BarChart
+        runs={runs}
+        plot={plot("Memory of the benchmark suite", isOfSuite)}
+        note="This process measures, and is not part of the product."
+      />
+    </>
+  );
+}
+
+/** Whether the process measured is the suite itself. */
+function isOfSuite({ parameters }: Run["figures"][number]): boolean {
+  return String(parameters?.process).startsWith("this suite");
 }
 
 export function Transport({ runs }: ChartsProps) {

@@ -37,7 +37,7 @@ export function Compare({ all, runs }: ViewProps) {
   const a = find(place.compare?.[0]) ?? peer ?? runs[0] ?? all[0];
   const b = find(place.compare?.[1]) ?? own ?? runs[1] ?? all[1];
   const pair = useDeferredValue(useMemo(() => (a && b ? ([a, b] as const) : null), [a, b]));
-  if (!a || !b || !pair) return <p className="muted">Two runs are needed to compare.</p>;
+  if (!a || !b || !pair) return <p className="muted">Choose a second run to compare.</p>;
   return (
     <>
       <MissingRuns keys={missingKeys} />
@@ -131,13 +131,15 @@ function Row({ row, heading, a, b, largest }: RowProps) {
         {formatValue(row.b, row.to)}
       </td>
       <td className="end number" data-label="Difference">
-        {ratio && (
-          <svg className="diff" viewBox="0 0 100 10" width="80" height="8" aria-hidden="true">
-            <path d="M50 0V10" />
-            <rect x={percent < 0 ? 50 - width : 50} y="1" width={width} height="8" />
-          </svg>
-        )}
-        {!ratio ? "—" : SELF_EXPLANATORY.has(verdict) ? verdict : <Percent ratio={ratio} />}
+        <span className="diff-cell">
+          {ratio && (
+            <svg className="diff" viewBox="0 0 100 10" width="80" height="8" aria-hidden="true">
+              <path d="M50 0V10" />
+              <rect x={percent < 0 ? 50 - width : 50} y="1" width={width} height="8" />
+            </svg>
+          )}
+          <span>{!ratio ? "—" : SELF_EXPLANATORY.has(verdict) ? verdict : <Percent ratio={ratio} />}</span>
+        </span>
       </td>
       <td className="end number" data-label="Noise" data-quote="noise">
         {noise === null ? "—" : `± ${short(noise)} %`}

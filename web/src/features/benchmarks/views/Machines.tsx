@@ -17,7 +17,7 @@ export function Machines({ all }: { all: readonly Run[] }) {
 
 function OneMachine({ machine }: { machine: Machine }) {
   const { title, date, ours, peers, elsewhere, threads, simulated, newest } = machine;
-  const all = [ours, ...peers, ...elsewhere];
+  const all = [ours, ...peers];
   const runs = all.map(({ run, name }) => ({ ...run, title: legend(name, machine, run) }));
   const plot: Plot = {
     title: `Inference of 128 tokens on ${title}`,
@@ -54,8 +54,7 @@ function OneMachine({ machine }: { machine: Machine }) {
           <>
             The model only, one text, {threads} threads, mean of {ours.figure.statistics?.samples ?? "all"}{" "}
             turns{date && `, ${date}`}. The implementations of one run took turns.
-            {simulated && " SIMULATED: our run used no enclave."} A hollow bar was measured on another
-            machine, so no ratio is given.
+            {simulated && " SIMULATED: our run used no enclave."}
           </>
         }
       >
@@ -81,7 +80,5 @@ function Peer({ peer: { name, ms, ratio } }: { peer: Implementation }) {
 
 function legend(name: string, { title, simulated, ours }: Machine, run: Run): string {
   if (run.key === ours.run.key) return `${name}, ${title}${simulated ? ", simulated" : ""}`;
-  return run.kind === "published"
-    ? `${name}, ${run.record.hardware ?? "another machine"}`
-    : `${name}, same run`;
+  return `${name}, same run`;
 }

@@ -15,14 +15,17 @@ import { Machines } from "./Machines";
 import "./overview.css";
 import { Percent } from "./Percent";
 import { Thresholds } from "./Thresholds";
+import { Trend } from "./Trend";
 import type { ViewProps } from "./view";
 
 /** Our latency on each machine, then the published figures, then the guide's verdicts on enclaves. */
 export function Overview({ runs, all }: ViewProps) {
   const pairs = pairsOf(runs);
+  const known = useMemo(() => all.filter(({ kind }) => kind !== "dropped"), [all]);
   return (
     <>
       <Machines all={all} />
+      <Trend all={known} />
       <Headlines all={all} />
       {pairs.map(({ inside, outside }) => {
         const found = verdictsOf(outside, inside);

@@ -42,11 +42,12 @@ export function bySubject(
   runs: readonly Run[],
   label: (figure: Measurement) => string = titleOf,
   heading: (figure: Measurement) => string = titleOf,
+  fits: Fits = isPrimary,
 ): Plot {
   const points = subjects.flatMap((subject) =>
     runs.flatMap((run) =>
       run.figures
-        .filter((figure) => figure.subject === subject && isPrimary(figure))
+        .filter((figure) => figure.subject === subject && fits(figure))
         .flatMap((figure) => point(run, figure, label(figure), { heading: heading(figure) })),
     ),
   );

@@ -12,7 +12,7 @@ export const VIEWS: readonly View[] = [
   {
     key: "overview",
     label: "Overview",
-    lead: "Latency of one text on each machine, published results of others, and the guide's verdict on each enclave.",
+    lead: "Speed of one text against other implementations in the same run, the cost over time, and the guide's verdict on each enclave.",
     subjects: /^(inference\.latency|stage\.cold_start_total|memory\.peak_rss)$/,
     Content: Overview,
   },
