@@ -30,6 +30,10 @@ pub(crate) use verify::{
 #[derive(Debug, Parser)]
 #[command(name = "clearseal", version, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// Trust the certificate authorities of this file, PEM, instead of the public ones, for hosts behind https. The variable
+    /// SSL_CERT_FILE does the same. An enclave is verified by its own evidence, with any certificate of its host.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) ca: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -26,6 +26,7 @@ mod vector;
 
 use std::error::Error;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -51,7 +52,20 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn main() -> ExitCode {
     // clap also exits with 2 if the arguments are wrong.
     let cli = Cli::parse();
-    let outcome = match &cli.command {
+    report(trust_authorities(cli.ca.as_deref()).and_then(|()| run(&cli.command)))
+}
+
+/// Applies `--ca`.
+fn trust_authorities(file: Option<&Path>) -> anyhow::Result<()> {
+    let Some(file) = file else {
+        return Ok(());
+    };
+    let trusted = clearseal_client::trust_authorities(&input::read(file)?);
+    trusted.map_err(|error| failure::describe(&error))
+}
+
+fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Inspect {
             command: InspectCommand::Attestation(args),
         } => attestation::inspect(args),
@@ -98,7 +112,11 @@ fn main() -> ExitCode {
         Command::Proxy(args) => proxy::proxy(args),
         Command::Completions { shell } => manual::completions(*shell),
         Command::Manual { folder } => manual::pages(folder),
-    };
+    }
+}
+
+/// Prints an error, and returns the exit status.
+fn report(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     outcome.unwrap_or_else(|error| {
         if is_broken_pipe(&error) {
             return ExitCode::from(BROKEN_PIPE);

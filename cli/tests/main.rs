@@ -6,6 +6,7 @@ mod forms;
 mod kms;
 mod log;
 mod model;
+mod network;
 mod proxy;
 mod published;
 mod release;
