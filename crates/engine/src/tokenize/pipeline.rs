@@ -18,6 +18,9 @@ pub(super) struct Pipeline {
 struct Kind {
     #[serde(rename = "type", default)]
     kind: String,
+    /// Each Chinese character is a word.
+    #[serde(default)]
+    handle_chinese_chars: bool,
 }
 
 #[derive(Deserialize)]
@@ -45,7 +48,9 @@ impl Pipeline {
 
     fn is_bert(&self) -> bool {
         let is = |step: &Option<Kind>, kind| step.as_ref().is_some_and(|step| step.kind == kind);
+        let normalizer = self.normalizer.as_ref();
         is(&self.normalizer, "BertNormalizer")
+            && normalizer.is_some_and(|step| step.handle_chinese_chars)
             && is(&self.pre_tokenizer, "BertPreTokenizer")
             && self.model.kind == "WordPiece"
     }

@@ -213,6 +213,13 @@ fn changed(from: &str, to: &str) -> Tokenizer {
 fn an_unknown_pipeline_is_left_to_the_library_and_never_cut() {
     let unknown = changed("BertPreTokenizer", "Whitespace");
     assert_eq!(unknown.window, usize::MAX);
+    // A word may then be longer than the window, and it is one unknown word rather than several.
+    let word = "人".repeat(WINDOW);
+    let joined = changed(
+        "\"handle_chinese_chars\":true",
+        "\"handle_chinese_chars\":false",
+    );
+    assert_eq!(joined.encode(&word).unwrap().ids, [2, 1, 3]);
     assert_eq!(small(8, 5).window, 5);
 }
 
