@@ -42,6 +42,8 @@ pub struct Tokenizer {
     prompt: String,
     /// A text that is too long loses its beginning; the window is unbounded then.
     keep_end: bool,
+    /// A text without a token is none: an encoder has no state to pool. The row of a table is zero.
+    needs_token: bool,
 }
 
 /// Settings of a model's folder for its tokenizer, beyond `tokenizer.json`.
@@ -119,6 +121,7 @@ impl Tokenizer {
             max_tokens,
             prompt: String::new(),
             keep_end: options.keep_end,
+            needs_token: options.special_tokens,
             window: if pipeline.allows_cuts() && !options.lower_case && !options.keep_end {
                 window
             } else {
@@ -160,6 +163,9 @@ impl Tokenizer {
             self.add_pieces(&text, &mut ids, most)?
         };
         ids.extend_from_slice(&self.suffix);
+        if ids.is_empty() && self.needs_token {
+            return Err(TokenizerError::NoToken);
+        }
         Ok(Tokens { ids, truncated })
     }
 

@@ -35,6 +35,10 @@ pub enum TokenizerError {
         remedy = "Send ids with the special tokens at both ends, as a tokenizer adds them by itself, or without any (add_special_tokens=False)."
     )]
     HalfWrapped,
+    /// A text has no token, and the model adds none.
+    #[error("the text has no token, and the model adds none")]
+    #[coded("TEXT_WITHOUT_TOKENS", remedy = "Leave out items without a text.")]
+    NoToken,
     /// All token ids are padding.
     #[error("the token ids are padding alone")]
     #[coded("TOKENS_ONLY_PADDING", remedy = "Leave out items without a text.")]

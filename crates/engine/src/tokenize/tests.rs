@@ -185,6 +185,10 @@ fn a_pipeline_without_special_tokens_adds_and_removes_none() {
     let template = "[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}}]";
     let bare = changed(template, "[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]");
     assert_eq!(bare.wrap(&[2, 5, 3]).unwrap().ids, [2, 5, 3]);
+    for nothing in ["", " "] {
+        let refused = bare.encode(nothing);
+        assert!(matches!(refused, Err(TokenizerError::NoToken)));
+    }
     let end = changed(
         template,
         "[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}}]",
