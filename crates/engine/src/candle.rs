@@ -112,6 +112,7 @@ impl CandleEncoder {
     /// Those of [`new`](Self::new).
     pub fn with_head(shape: Shape, head: Head, weights: Weights) -> Result<Self, LoadError> {
         shape.check_sizes()?;
+        head.check(shape.hidden)?;
         if let Some(reason) = unsupported(&shape) {
             return Err(LoadError::CandleShape { reason });
         }

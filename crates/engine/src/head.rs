@@ -1,5 +1,7 @@
 //! From token states to an embedding: sentence-transformers' `Pooling` and the modules after it.
 
+use zeroize::Zeroizing;
+
 use crate::{Activation, LoadError, Pooling};
 
 /// How token states are pooled, and the steps that turn the pooled row into an embedding.
@@ -64,6 +66,34 @@ pub enum HeadActivation {
     Of(Activation),
 }
 
+impl HeadStep {
+    /// Features of the result for a row of `width` features; `None` where the step takes other rows, or leaves nothing.
+    fn outputs(&self, width: usize) -> Option<usize> {
+        let outputs = match self {
+            Self::Dense {
+                weights,
+                bias,
+                residual,
+                ..
+            } => {
+                let fits = match residual {
+                    Residual::None => true,
+                    Residual::Input => bias.len() == width,
+                    Residual::Product(product) => product.len() == weights.len(),
+                };
+                let product = bias.len().checked_mul(width);
+                (fits && product == Some(weights.len())).then_some(bias.len())
+            }
+            Self::LayerNorm { scale, shift } => {
+                (scale.len() == width && shift.len() == width).then_some(width)
+            }
+            Self::Normalise => Some(width),
+            Self::Truncate(length) => Some(width.min(*length)),
+        };
+        outputs.filter(|outputs| *outputs > 0)
+    }
+}
+
 impl Head {
     /// Pools tokens of so many features, and scales the row to unit length.
     #[must_use]
@@ -71,8 +101,7 @@ impl Head {
         Self::new(features, vec![pooling], vec![HeadStep::Normalise])
     }
 
-    /// One or more poolings of tokens of so many features, and the steps after them. The caller has compared the sizes of all
-    /// steps.
+    /// One or more poolings of tokens of so many features, and the steps after them.
     #[must_use]
     pub fn new(features: usize, poolings: Vec<Pooling>, steps: Vec<HeadStep>) -> Self {
         Self {
@@ -82,24 +111,22 @@ impl Head {
         }
     }
 
-    /// Refuses steps whose sizes do not fit each other.
-    pub(crate) fn check(&self) -> Result<(), LoadError> {
+    /// Refuses a head for tokens of other than `features` features, and steps whose sizes do not fit each other.
+    pub(crate) fn check(&self, features: usize) -> Result<(), LoadError> {
+        if self.features != features || self.poolings.is_empty() {
+            return Err(LoadError::Config(format!(
+                "{} poolings of {} features cannot follow an encoder of {features}",
+                self.poolings.len(),
+                self.features
+            )));
+        }
         let mut width = self.width();
-        for step in &self.steps {
-            let (inputs, outputs) = match step {
-                HeadStep::Dense { weights, bias, .. } => {
-                    (weights.len() / bias.len().max(1), bias.len())
-                }
-                HeadStep::LayerNorm { scale, .. } => (scale.len(), scale.len()),
-                HeadStep::Normalise => (width, width),
-                HeadStep::Truncate(length) => (width, (*length).min(width)),
-            };
-            if inputs != width || outputs == 0 {
-                return Err(LoadError::Config(format!(
-                    "a module takes {inputs} features and gives {outputs}, the rows before it have {width}"
-                )));
-            }
-            width = outputs;
+        for (number, step) in (1..).zip(&self.steps) {
+            width = step.outputs(width).ok_or_else(|| {
+                LoadError::Config(format!(
+                    "step {number} after pooling does not fit rows of {width} features"
+                ))
+            })?;
         }
         Ok(())
     }
@@ -115,15 +142,12 @@ impl Head {
         self.features * self.poolings.len()
     }
 
-    /// Length of an embedding.
+    /// Length of an embedding; 0 where the steps do not fit each other, which no encoder accepts.
     #[must_use]
     pub fn dimension(&self) -> usize {
-        let after = |width: usize, step: &HeadStep| match step {
-            HeadStep::Dense { bias, .. } => bias.len(),
-            HeadStep::Truncate(length) => width.min(*length),
-            HeadStep::LayerNorm { .. } | HeadStep::Normalise => width,
-        };
-        self.steps.iter().fold(self.width(), after)
+        let mut steps = self.steps.iter();
+        let outputs = steps.try_fold(self.width(), |width, step| step.outputs(width));
+        outputs.unwrap_or(0)
     }
 
     /// Whether embeddings have unit length.
@@ -142,7 +166,8 @@ impl Head {
 
     /// Writes the embedding of a pooled row.
     pub(crate) fn apply(&self, pooled: &[f32], out: &mut [f32]) {
-        let mut row = pooled.to_vec();
+        // Every row on the way could be turned back into the text's embedding.
+        let mut row = Zeroizing::new(pooled.to_vec());
         for step in &self.steps {
             match step {
                 HeadStep::Dense {
@@ -156,7 +181,7 @@ impl Head {
                         let value = activation.apply(f64::from(multiply(column, &row) + bias));
                         value as f32 + residual.of(&row, output)
                     });
-                    row = outputs.collect();
+                    row = Zeroizing::new(outputs.collect());
                 }
                 HeadStep::LayerNorm { scale, shift } => normalise_layer(&mut row, scale, shift),
                 HeadStep::Normalise => crate::normalise(&mut row),
@@ -264,6 +289,41 @@ mod tests {
         close(Activation::GeluTanh.apply(1.0), 0.841_191_990_608_276_8);
         close(Activation::Silu.apply(-2.0), -0.238_405_844_044_234_5);
         close(Activation::Relu.apply(-2.0), 0.0);
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_refused() {
+        let dense = |weights: usize, outputs: usize, residual| HeadStep::Dense {
+            weights: vec![0.0; weights],
+            bias: vec![0.0; outputs],
+            activation: HeadActivation::Identity,
+            residual,
+        };
+        let norm = |scale: usize, shift: usize| HeadStep::LayerNorm {
+            scale: vec![0.0; scale],
+            shift: vec![0.0; shift],
+        };
+        for (steps, dimension) in [
+            (vec![], 2),
+            (vec![dense(6, 3, Residual::None), norm(3, 3)], 3),
+            (vec![dense(4, 2, Residual::Input)], 2),
+            (vec![dense(6, 3, Residual::Product(vec![0.0; 6]))], 3),
+            (vec![HeadStep::Truncate(1), dense(3, 3, Residual::None)], 3),
+            (vec![HeadStep::Truncate(9)], 2),
+            (vec![dense(7, 3, Residual::None)], 0),
+            (vec![dense(0, 0, Residual::None)], 0),
+            (vec![dense(6, 3, Residual::Input)], 0),
+            (vec![dense(6, 3, Residual::Product(vec![0.0; 5]))], 0),
+            (vec![norm(2, 1)], 0),
+            (vec![norm(3, 3)], 0),
+            (vec![HeadStep::Truncate(0)], 0),
+        ] {
+            let head = Head::new(2, vec![Pooling::Mean], steps);
+            assert_eq!(head.dimension(), dimension, "{head:?}");
+            assert_eq!(head.check(2).is_ok(), dimension > 0, "{head:?}");
+        }
+        assert!(Head::unit(2, Pooling::Mean).check(3).is_err());
+        assert!(Head::new(2, Vec::new(), Vec::new()).check(2).is_err());
     }
 
     #[test]

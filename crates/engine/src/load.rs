@@ -47,7 +47,6 @@ impl EngineChoice {
         threads: NonZeroUsize,
     ) -> Result<Arc<dyn Encoder>, LoadError> {
         shape.check_sizes()?;
-        head.check()?;
         let reason = match self {
             Self::Fused => None,
             Self::Candle => Some("--engine candle was asked for"),

@@ -56,6 +56,7 @@ impl FusedEncoder {
         precision: Precision,
         threads: NonZeroUsize,
     ) -> Result<Self, LoadError> {
+        head.check(shape.hidden)?;
         let weights = Weights::load(weights, shape, precision)?.with_head(head);
         Ok(Self::with_weights(Arc::new(weights), threads)?)
     }

@@ -129,9 +129,8 @@ impl Weights {
         })
     }
 
-    /// The same weights, whose pooled rows go through `head`.
-    #[must_use]
-    pub fn with_head(self, head: Head) -> Self {
+    /// The same weights, whose pooled rows go through `head`, which the caller has checked.
+    pub(super) fn with_head(self, head: Head) -> Self {
         Self { head, ..self }
     }
 

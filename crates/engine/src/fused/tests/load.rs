@@ -1,6 +1,8 @@
 //! A file that does not match is refused, and the message names the tensor.
 
-use super::super::super::{LoadError, Shape};
+use std::num::NonZeroUsize;
+
+use super::super::super::{FusedEncoder, Head, LoadError, Pooling, Shape};
 use super::super::{Precision, Weights};
 use super::{TINY, Tensors, random_model, weights, with_heads};
 
@@ -96,6 +98,17 @@ fn a_weight_without_a_value_in_the_precision_is_refused() {
                 Some(other) => panic!("{name}: {other}"),
             }
         }
+    }
+}
+
+#[test]
+fn a_head_for_another_encoder_is_refused() {
+    for features in [TINY.hidden - 32, TINY.hidden + 32] {
+        let head = Head::unit(features, Pooling::Mean);
+        let weights = weights(&random_model(&TINY, 1), "");
+        let one = NonZeroUsize::MIN;
+        let built = FusedEncoder::with_head(TINY, head, weights, Precision::F32, one);
+        assert_eq!(built.err().unwrap().code(), "ENGINE_CONFIG_UNSUPPORTED");
     }
 }
 
