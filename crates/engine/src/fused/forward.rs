@@ -3,6 +3,8 @@
 use std::array::from_fn;
 use std::iter::repeat;
 
+use zeroize::Zeroize as _;
+
 use super::bands::{BandQueues, Banded, Bands, MAX_BANDS, ThreadIndex};
 use super::buffer::Buffer;
 use super::isa::{Bf16, Isa};
@@ -42,7 +44,7 @@ impl ThreadMemory {
         let shape = weights.shape();
         Self {
             thread,
-            attention: AttentionScratch::new(shape.max_tokens, shape.head),
+            attention: AttentionScratch::new(GROUP.min(shape.max_tokens), shape.head),
             widened: Widened::new(weights.precision(), weights.isa()),
         }
     }
@@ -177,6 +179,7 @@ pub(super) fn forward(
         team,
         alone,
         rows: memory.tokens.len(),
+        longest: memory.longest().min(shape.max_tokens),
         bands,
         shape,
         sequences: &memory.sequences,
@@ -218,6 +221,7 @@ pub(super) fn forward(
             pass.isa.run(pool(*pooling, false, part));
         }
         head.apply(&memory.pooled, out);
+        memory.pooled.as_mut_slice().zeroize();
     }
 }
 
@@ -241,6 +245,8 @@ struct Pass<'a> {
     alone: &'a dyn Fn() -> bool,
     /// Total of all bands.
     rows: usize,
+    /// Longest sequence that there is memory for.
+    longest: usize,
     bands: Bands,
     shape: &'a Shape,
     sequences: &'a [(usize, usize)],
@@ -570,7 +576,7 @@ impl Pass<'_> {
         context: &mut [f32],
     ) {
         let (isa, bands, shape, sequences) = (self.isa, self.bands, self.shape, self.sequences);
-        let head = shape.head;
+        let (head, longest) = (shape.head, self.longest);
         let panels_per_head = head / PANEL;
         let (queries, keys) = (shape.queries() / PANEL, shape.keys() / PANEL);
         // As many heads of queries share one of keys and values.
@@ -586,6 +592,7 @@ impl Pass<'_> {
             (number, out)
         }));
         self.run(&|own| {
+            own.attention.grow(longest, head);
             while let Some((number, out)) = queue.next() {
                 let key = queries + number / sharing * panels_per_head;
                 isa.run(AttentionHead {

@@ -32,6 +32,13 @@ impl AttentionScratch {
             scores: vec![f32::NAN; padded * MAX_ROWS],
         }
     }
+
+    /// Makes room for sequences of up to `longest` tokens, if there is less.
+    pub(in super::super) fn grow(&mut self, longest: usize, head: usize) {
+        if self.scores.len() < longest.next_multiple_of(PANEL) * MAX_ROWS {
+            *self = Self::new(longest, head);
+        }
+    }
 }
 
 /// Keys that a query attends to, and what is added to their scores.
