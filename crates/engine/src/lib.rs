@@ -177,18 +177,17 @@ pub enum EncodeError {
     Arithmetic(String),
 }
 
-/// Scales `row` to Euclidean length one; a zero row stays zero.
+/// Scales `row` to Euclidean length one; a row shorter than 10⁻¹² is divided by that, like in PyTorch's `normalize`.
 pub fn normalise(row: &mut [f32]) {
+    const SHORTEST: f64 = 1e-12;
     let length = row
         .iter()
         .map(|value| f64::from(*value).powi(2))
         .sum::<f64>()
         .sqrt();
-    if length > 0.0 {
-        let scale = (1.0 / length) as f32;
-        for value in row {
-            *value *= scale;
-        }
+    let scale = (1.0 / length.max(SHORTEST)) as f32;
+    for value in row {
+        *value *= scale;
     }
 }
 
@@ -216,4 +215,21 @@ pub(crate) fn check_tokens(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn short_rows_are_finite() {
+        for (row, expected) in [
+            ([3.0, 4.0], [0.6, 0.8]),
+            ([0.0, 0.0], [0.0, 0.0]),
+            ([3e-40, 0.0], [3e-28, 0.0]),
+        ] {
+            let mut row: [f32; 2] = row;
+            super::normalise(&mut row);
+            let close = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * b.abs();
+            assert!(row.iter().zip(&expected).all(close), "{row:?}");
+        }
+    }
 }
