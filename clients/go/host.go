@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -135,7 +136,7 @@ func problem(status int, body []byte) error {
 	if json.Unmarshal(body, &stated) == nil && isCode(stated.Code) {
 		code = stated.Code
 	}
-	return &Error{Code: code, Message: "the host answered with status " + http.StatusText(status) + ", without a seal", Status: status}
+	return &Error{Code: code, Message: fmt.Sprintf("the host answered with status %d, without a seal", status), Status: status}
 }
 
 // isDenial reports that the host is busy or the request too large: a fresh proof would not help.

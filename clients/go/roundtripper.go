@@ -3,6 +3,7 @@ package clearseal
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 )
@@ -53,7 +54,7 @@ func (t sealedTransport) RoundTrip(request *http.Request) (*http.Response, error
 		}
 	}
 	return &http.Response{
-		Status: http.StatusText(answer.Status), StatusCode: answer.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Status: fmt.Sprintf("%d %s", answer.Status, http.StatusText(answer.Status)), StatusCode: answer.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: io.NopCloser(bytes.NewReader(answer.Content)), ContentLength: int64(len(answer.Content)),
 		Request: request.WithContext(context.WithValue(request.Context(), answerKey{}, answer)),
 	}, nil

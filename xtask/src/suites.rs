@@ -10,6 +10,7 @@ mod deploy;
 mod emulator;
 mod examples;
 mod fleet;
+mod go;
 mod need;
 mod package;
 mod platforms;
@@ -131,6 +132,12 @@ pub(crate) const SUITES: &[Suite] = &[
         package::test,
     )
     .with(&[Need::Python, Need::Vectors]),
+    suite(
+        "go",
+        "the Go client: vetted, judged by the conformance kit, and sealing to real processes",
+        go::test,
+    )
+    .with(&[Need::Go, Need::Vectors]),
     suite(
         "examples",
         "each printed example, with the official clients, does what is printed",

@@ -31,6 +31,8 @@ pub(crate) enum Need {
     /// Python with packages of its registry, which lies on the network the first time. Without it `examples` runs, and each
     /// example in Python is skipped and counted.
     Python,
+    /// Go 1.26 or newer.
+    Go,
     /// Vectors that others published. Without them a suite runs, and each test over them is skipped and counted.
     Vectors,
 }
@@ -59,6 +61,7 @@ impl Need {
             }
             Self::Firefox => needs::debian("firefox-esr", "firefox-esr"),
             Self::Python => python::environment().map(drop),
+            Self::Go => super::go::is_provided(),
             Self::Vectors => vectors(),
         }
     }
@@ -100,9 +103,13 @@ fn advisories() -> Result<()> {
 }
 
 /// Where `forge::shared_vectors` looks too.
-fn vectors() -> Result<()> {
+pub(super) fn vectors_folder() -> PathBuf {
     let default = paths::root().join("../shared/vectors");
-    let folder = std::env::var_os("CLEARSEAL_VECTORS").map_or(default, PathBuf::from);
+    std::env::var_os("CLEARSEAL_VECTORS").map_or(default, PathBuf::from)
+}
+
+fn vectors() -> Result<()> {
+    let folder = vectors_folder();
     if !folder.is_dir() {
         bail!(
             "no published vectors at {}, so each test over them is skipped; CLEARSEAL_VECTORS names another folder",
