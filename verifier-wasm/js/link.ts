@@ -215,10 +215,12 @@ export class Link {
   #armTimeout(): void {
     clearTimeout(this.#timeout);
     const end = this.#lastFrameAt + this.#options.patienceMs + this.#bytes / MIN_BYTES_PER_MS;
-    this.#timeout = setTimeout(
-      () => this.#fail(this.#full ? stuck(this.#socket) : SILENT),
-      Math.max(0, end - performance.now()),
-    );
+    this.#timeout = setTimeout(() => this.#fail(this.#silence()), Math.max(0, end - performance.now()));
+  }
+
+  #silence(): StreamError {
+    if (!this.#connected) return socketSilent("did not open");
+    return this.#full ? socketSilent(`still holds ${this.#socket.bufferedAmount} bytes`) : SILENT;
   }
 
   #send(bytes: Uint8Array): void {
@@ -246,13 +248,13 @@ const SILENT = new StreamError(
   "Try again; if it goes on, the host or the enclave is overloaded or down.",
   { transient: true },
 );
-/** The host is not the cause: the socket has not sent what it was given. */
-function stuck({ bufferedAmount }: Socket): StreamError {
+/** Silence that the socket may have caused: it never opened, or has not sent what it was given. */
+function socketSilent(why: string): StreamError {
   const name = globalThis.navigator?.userAgent;
   return new StreamError(
     "CHANNEL_SILENT",
-    `The connection was silent for too long, and its socket still holds ${bufferedAmount} bytes.`,
-    `Try again; if it goes on, the WebSocket of this runtime${name ? ` (${name})` : ""} does not send: pass another as \`webSocket\`.`,
+    `The connection was silent for too long: its socket ${why}.`,
+    `Try again; if it goes on, check the network, or pass another \`webSocket\` than that of this runtime${name ? ` (${name})` : ""}.`,
     { transient: true },
   );
 }

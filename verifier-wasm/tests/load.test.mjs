@@ -1,4 +1,4 @@
-/** Places where the package may run: each loads it again in a process of its own. */
+/** Places where the package may run: each test loads it again in a separate process. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -335,18 +335,27 @@ test("a silent connection times out", async () => {
   assert.match(error.remedy, /host or the enclave/);
 });
 
-test("a socket that sends nothing is named as the cause of the silence, with its runtime", async () => {
-  const { session } = await connected((_, socket) => {
-    socket.bufferedAmount = 2 ** 20;
-    return embedded;
-  });
-  const error = await refused(session.stream(["0"], { patienceMs: 20, attempts: 1 }));
-  assert.equal(error.code, "CHANNEL_SILENT");
-  assert.match(error.message, /1048576 bytes/);
-  assert.match(error.remedy, /WebSocket of this runtime/);
-  const runtime = globalThis.navigator?.userAgent;
-  if (runtime) assert.ok(error.remedy.includes(runtime));
-  assert.equal(error.transient, true);
+test("a socket that never opens, or sends nothing, is named as a cause of the silence, with its runtime", async () => {
+  const sockets = [
+    [(socket) => Object.assign(socket, { bufferedAmount: 2 ** 20 }), /1048576 bytes/],
+    [
+      (socket) => Object.defineProperty(socket, "onopen", { set: () => {}, get: () => undefined }),
+      /did not open/,
+    ],
+  ];
+  for (const [broken, message] of sockets) {
+    const { session } = await connected((_, socket) => {
+      broken(socket);
+      return embedded;
+    });
+    const error = await refused(session.stream(["0"], { patienceMs: 20, attempts: 1 }));
+    assert.equal(error.code, "CHANNEL_SILENT");
+    assert.match(error.message, message);
+    assert.match(error.remedy, /webSocket.*this runtime/);
+    const runtime = globalThis.navigator?.userAgent;
+    if (runtime) assert.ok(error.remedy.includes(runtime));
+    assert.equal(error.transient, true);
+  }
 });
 
 test("bytes are taken from every realm and in every view, and another form is the runtime's", async () => {
