@@ -37,7 +37,7 @@ export function Bars({ drawing }: { drawing: Drawing }) {
   const grouped = full >= 0.55;
   const all = grouped ? groups(drawing) : singles(drawing);
   const rows = whole ? all : all.slice(0, MAX_ROWS);
-  const step = grouped ? series.length * STEP + GAP : 22;
+  const step = grouped ? series.length * STEP + GAP : 24;
   const most = grouped ? [104, 220] : [132, 260];
   const axis = axisOf(valuesOf(drawing), log);
   const start = Math.max(0, axis.domain[0]);
