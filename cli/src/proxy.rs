@@ -1,12 +1,16 @@
-//! `clearseal proxy`: serves OpenAI's API on a local port, and seals every request to a verified enclave.
+//! `clearseal proxy`: serves the embedding APIs of OpenAI and others on a local port, and seals every request to a verified enclave.
 //!
 //! A request passes four checks: the Host field (a page that rebinds its name to 127.0.0.1 is refused), the origin (a page's
 //! requests carry `Origin` or `Sec-Fetch-Site`, and no page of another site is answered), the API key, the method and path.
 
+mod dialect;
 mod gate;
 mod receipts;
+mod refusal;
+mod routes;
 mod serve;
 mod status;
+mod tls;
 mod truncation;
 
 use std::process::ExitCode;
@@ -87,6 +91,10 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
         Some(path) => Some(ReceiptFile::open(path, args.receipts_size, notice)?),
         None => None,
     };
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificates), Some(key)) => Some(tls::acceptor(certificates, key)?),
+        _ => None,
+    };
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
@@ -102,8 +110,9 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
             ));
         }
     }
+    let scheme = if tls.is_some() { "https" } else { "http" };
     notice(&format!(
-        "OpenAI's API is on http://{address}/v1; the verdict is on http://{address}/"
+        "OpenAI's API is on {scheme}://{address}/v1; the verdict is on {scheme}://{address}/"
     ));
     let proxy = Arc::new(Proxy::new(client.clone(), args, receipts));
     let following = async {
@@ -116,7 +125,7 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
         () = client.maintain() => {}
         () = following => {}
         () = refresh_on_hangup(&client) => {}
-        outcome = serve::serve(listener, proxy, stop) => outcome?,
+        outcome = serve::serve(listener, tls, proxy, stop) => outcome?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -31,7 +31,14 @@ pub(crate) struct ProxyArgs {
     /// names and for the address of --listen are always answered; all other names are refused, because a web page could use one.
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<HostName>,
-    /// Require this key from clients, as `authorization: Bearer KEY`; others get status 401. With --allow-remote, the status page
+    /// Serve TLS with this certificate, PEM, followed by those of its issuers if there are any. For clients that send a key only over
+    /// TLS, and for requests of other machines.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key of --tls-cert, PEM, without a password.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Require this key from clients, as `authorization: Bearer KEY` or `api-key: KEY`; others get status 401. With --allow-remote, the status page
     /// and /healthz need it too.
     #[arg(
         long,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use http::{HeaderMap, HeaderValue, Uri, header};
 use subtle::ConstantTimeEq;
 
-use super::serve::Refusal;
+use super::refusal::Refusal;
 use crate::args::ProxyArgs;
 
 pub(super) struct Gate {
@@ -81,13 +81,21 @@ impl Gate {
     }
 }
 
-/// RFC 9110 §11.4: a scheme in any case (§11.1), spaces, the credentials. RFC 6750 §2.1: the scheme is `Bearer`.
+/// RFC 9110 §11.4: a scheme in any case (§11.1), spaces, the credentials. RFC 6750 §2.1: the scheme is `Bearer`. Azure's clients
+/// send the key alone in another field.
 fn given_key(headers: &HeaderMap) -> Option<&[u8]> {
-    let mut fields = headers.get_all(header::AUTHORIZATION).iter();
-    let (Some(field), None) = (fields.next(), fields.next()) else {
-        return None;
-    };
-    let (scheme, rest) = field.as_bytes().split_at_checked("bearer".len())?;
+    let bearers = headers.get_all(header::AUTHORIZATION).iter();
+    let bearers = bearers.map(|field| bearer_key(field.as_bytes()));
+    let keys = headers.get_all("api-key").iter();
+    let mut given = bearers.chain(keys.map(|field| Some(field.as_bytes())));
+    match (given.next(), given.next()) {
+        (Some(key), None) => key,
+        _ => None,
+    }
+}
+
+fn bearer_key(field: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = field.split_at_checked("bearer".len())?;
     let key = rest.trim_ascii_start();
     (scheme.eq_ignore_ascii_case(b"bearer") && key.len() < rest.len()).then_some(key)
 }
@@ -264,5 +272,13 @@ mod tests {
         }
         assert_eq!(given(&[]), None);
         assert_eq!(given(&["Bearer key", "Bearer key"]), None);
+        let mut headers = HeaderMap::new();
+        headers.insert("api-key", HeaderValue::from_static("key"));
+        assert_eq!(given_key(&headers), Some(&b"key"[..]));
+        headers.insert(
+            header::AUTHORIZATION,
+            HeaderValue::from_static("Bearer key"),
+        );
+        assert_eq!(given_key(&headers), None);
     }
 }

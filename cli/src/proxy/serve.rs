@@ -1,29 +1,34 @@
 //! HTTP server of the local port.
 
 use super::Stop;
+use super::dialect::{self, Asked, Embedded, Form};
 use super::gate::Gate;
 use super::receipts::ReceiptFile;
+use super::refusal::{Refusal, Reply, reply};
+use super::routes::{self, Action, Found};
 use super::status::{self, Counts};
 use super::truncation;
 use crate::args::ProxyArgs;
 use anyhow::Result;
 use bytes::Bytes;
-use clearseal_client::{Client, Error};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use clearseal_client::{Client, Error, Session};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use std::borrow::Cow;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
 
 /// Largest body: what fits into one sealed message.
 const MAX_BODY: usize = protocol::inner::MAX_REQUEST - (64 << 10);
@@ -58,6 +63,8 @@ pub(super) struct Proxy {
     /// Longest that a request is held while the service is away.
     wait: Duration,
     refuse_long: bool,
+    /// SHA-256 of the last model that was asked about, and whether it has prompts.
+    prompts: Mutex<Option<([u8; 32], bool)>>,
     /// Set when the proxy is told to stop: requests wait no longer.
     stopping: watch::Sender<bool>,
 }
@@ -75,52 +82,77 @@ impl Proxy {
             queue_timeout: Duration::from_secs(args.queue_timeout.into()),
             wait: Duration::from_secs(args.wait.into()),
             refuse_long: args.refuse_long,
+            prompts: Mutex::default(),
             stopping: watch::Sender::new(false),
         }
     }
 
     async fn answer(self: &Arc<Self>, request: Request<Incoming>) -> Reply {
-        match self.route(request).await {
+        let path = without_trailing_slash(request.uri().path()).to_owned();
+        let found = routes::find(request.method(), &path);
+        let dialect = found.dialect();
+        match self.route(found, request).await {
             Ok(reply) => reply,
-            Err(refusal) => refusal.into_reply(),
+            Err(refusal) => refusal.into_reply(dialect),
         }
     }
 
-    async fn route(self: &Arc<Self>, request: Request<Incoming>) -> Result<Reply, Refusal> {
-        self.gate.admit(request.uri(), request.headers())?;
-        let path = without_trailing_slash(request.uri().path());
-        match (request.method(), path) {
-            // hyper sends no content to HEAD (RFC 9110 §9.3.2).
-            (&Method::GET | &Method::HEAD, "/") => {
-                self.gate.authorize_status(request.headers())?;
-                Ok(reply(
-                    StatusCode::OK,
-                    "text/html; charset=utf-8",
-                    status::page(&self.client, &self.counts),
-                ))
+    async fn route(
+        self: &Arc<Self>,
+        found: Found<'_>,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Refusal> {
+        let headers = request.headers();
+        self.gate.admit(request.uri(), headers)?;
+        let (route, rest) = match found {
+            Found::Route { route, rest } => (route, rest),
+            Found::OtherMethods(_, methods) => {
+                self.gate.authorize_status(headers)?;
+                return Err(Refusal::METHOD.allow(methods));
             }
-            (&Method::GET | &Method::HEAD, "/healthz") => {
-                self.gate.authorize_status(request.headers())?;
+            Found::Nothing(_) => {
+                self.gate.authorize_status(headers)?;
+                return Err(Refusal::NOT_FOUND);
+            }
+        };
+        match route.action.is_status() {
+            true => self.gate.authorize_status(headers)?,
+            false => self.gate.authorize(headers)?,
+        }
+        match route.action {
+            Action::StatusPage => {
+                let page = status::page(&self.client, &self.counts);
+                Ok(reply(StatusCode::OK, "text/html; charset=utf-8", page))
+            }
+            Action::Health => {
                 let status = match self.client.is_ready() {
                     true => StatusCode::OK,
                     false => StatusCode::SERVICE_UNAVAILABLE,
                 };
                 let json = status::json(&self.client, &self.counts);
-                Ok(reply(status, "application/json", json.to_string()))
+                Ok(reply(status, JSON, json.to_string()))
             }
-            (&Method::GET | &Method::HEAD | &Method::POST, path) if path.starts_with("/v1/") => {
-                self.gate.authorize(request.headers())?;
-                self.relay(request).await
-            }
-            (_, path) => {
-                self.gate.authorize_status(request.headers())?;
-                match path {
-                    "/" | "/healthz" => Ok(refuse_method("GET, HEAD")),
-                    path if path.starts_with("/v1/") => Ok(refuse_method("GET, HEAD, POST")),
-                    _ => Err(Refusal::NOT_FOUND),
-                }
+            Action::Ready => match self.client.is_ready() {
+                true => Ok(reply(StatusCode::OK, "text/plain", "")),
+                false => Err(Refusal::NOT_READY),
+            },
+            Action::Forward => self.forward(request, rest).await,
+            Action::ForwardTo => self.forward_to(request, rest).await,
+            Action::Embed(form) => self.embed(request, form).await,
+            Action::OllamaModels => self.list_models().await,
+            Action::OllamaVersion => Ok(reply(StatusCode::OK, JSON, dialect::write_version())),
+            Action::TeiInfo => {
+                let session = self.connect().await?;
+                let model = &session.manifest().model;
+                let info = dialect::write_info(model, !self.refuse_long, self.concurrency);
+                Ok(reply(StatusCode::OK, JSON, info))
             }
         }
+    }
+
+    async fn connect(&self) -> Result<Arc<Session>, Refusal> {
+        let session = self.client.connect().await;
+        session.map_err(|error| Refusal::of(&error))
     }
 
     /// Waits for permits of a limited resource, up to `queue_timeout`.
@@ -136,44 +168,142 @@ impl Proxy {
         }
     }
 
-    async fn relay(self: &Arc<Self>, request: Request<Incoming>) -> Result<Reply, Refusal> {
+    /// Seals a request that is in OpenAI's form.
+    async fn forward(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        rest: &str,
+    ) -> Result<Reply, Refusal> {
         let (parts, body) = request.into_parts();
-        let portions = portions(body.size_hint().upper());
-        let memory = self.reserve(&self.memory, portions).await?;
-        let body = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect());
-        let body = match body.await {
-            Err(_) => return Err(Refusal::SLOW),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(Refusal::TOO_LARGE),
-            Ok(Err(_)) => return Err(Refusal::BROKEN),
-            Ok(Ok(body)) => body.to_bytes(),
-        };
-        let is_embedding = without_trailing_slash(parts.uri.path()) == "/v1/embeddings";
-        let body = match self.refuse_long && is_embedding {
+        let (body, memory) = self.receive(body).await?;
+        let body = match self.refuse_long && rest == "embeddings" {
             true => truncation::forbid_truncation(body).map_err(|_| Refusal::TRUNCATION)?,
             false => body,
         };
-        let mut sealed = Request::new(body);
-        // A HEAD would be computed as a GET is, and its sealed answer is read as one.
-        *sealed.method_mut() = match parts.method {
-            Method::HEAD => Method::GET,
-            method => method,
+        // The path as it came below `/v1/`, with its query and a slash at its end.
+        let target = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
+        let target = target.strip_prefix("/openai").unwrap_or(target);
+        let sealed = seal_ready(parts.method, target, &parts.headers, body)?;
+        Ok(self.send(sealed, memory).await?.map(Full::new))
+    }
+
+    /// Seals OpenAI's request for embeddings by the model that the path names.
+    async fn forward_to(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        model: &str,
+    ) -> Result<Reply, Refusal> {
+        let (parts, body) = request.into_parts();
+        let (body, memory) = self.receive(body).await?;
+        let body = dialect::name_model(body, model)?;
+        let body = match self.refuse_long {
+            true => truncation::forbid_truncation(body).map_err(|_| Refusal::TRUNCATION)?,
+            false => body,
         };
-        *sealed.uri_mut() = parts.uri;
-        // The enclave needs no more. An API key is between this proxy and its clients.
-        for name in [
-            header::CONTENT_TYPE,
-            header::CONTENT_ENCODING,
-            header::ACCEPT,
-        ] {
-            if let Some(value) = parts.headers.get(&name) {
-                sealed.headers_mut().insert(name, value.clone());
-            }
+        let sealed = seal_ready(Method::POST, EMBEDDINGS, &parts.headers, body)?;
+        Ok(self.send(sealed, memory).await?.map(Full::new))
+    }
+
+    /// Translates a request for embeddings, and its answer.
+    async fn embed(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        form: &'static Form,
+    ) -> Result<Reply, Refusal> {
+        let arrival = Instant::now();
+        let (body, memory) = self.receive(request.into_body()).await?;
+        let mut asked = Asked::read(form, &body)?;
+        if self.refuse_long && asked.truncate.replace(false) == Some(true) {
+            return Err(Refusal::TRUNCATION);
         }
+        let model = match asked.model.take() {
+            Some(model) => model,
+            None => self.connect().await?.manifest().model.id.clone(),
+        };
+        if asked.chooses_prompt() && !self.has_prompts().await? {
+            asked.drop_purpose()?;
+        }
+        let body = asked.sealed_body(&model)?;
+        let sealed = seal_ready(Method::POST, EMBEDDINGS, &json_fields(), body)?;
+        let (parts, content) = self.send_to_read(sealed, memory).await?.into_parts();
+        let mut embedded = Embedded::read(&content, asked.texts.len())?;
+        embedded.duration = arrival.elapsed();
+        let mut reply = reply(StatusCode::OK, JSON, embedded.write(form, &asked)?);
+        if let Some(receipt) = parts.headers.get(protocol::terms::RECEIPT) {
+            let fields = reply.headers_mut();
+            fields.insert(protocol::terms::RECEIPT, receipt.clone());
+        }
+        Ok(reply)
+    }
+
+    async fn list_models(self: &Arc<Self>) -> Result<Reply, Refusal> {
+        let answer = self.fetch_models().await?;
+        let session = self.connect().await?;
+        let list = dialect::write_models(answer.body(), &session.manifest().model)?;
+        Ok(reply(StatusCode::OK, JSON, list))
+    }
+
+    async fn fetch_models(self: &Arc<Self>) -> Result<Response<Bytes>, Refusal> {
+        let memory = self.reserve(&self.memory, 1).await?;
+        let sealed = seal_ready(Method::GET, "/v1/models", &HeaderMap::new(), Bytes::new())?;
+        self.send_to_read(sealed, memory).await
+    }
+
+    /// Whether the model has prompts. Asks the enclave once for each model.
+    async fn has_prompts(self: &Arc<Self>) -> Result<bool, Refusal> {
+        let model = self.connect().await?.manifest().model.sha256;
+        let known = *self.prompts.lock().await;
+        if let Some((_, has_prompts)) = known.filter(|(known, _)| *known == model) {
+            return Ok(has_prompts);
+        }
+        let has_prompts = dialect::has_prompts(self.fetch_models().await?.body());
+        *self.prompts.lock().await = Some((model, has_prompts));
+        Ok(has_prompts)
+    }
+
+    /// Reads a body, within the memory for bodies.
+    async fn receive(&self, body: Incoming) -> Result<(Bytes, OwnedSemaphorePermit), Refusal> {
+        let portions = portions(body.size_hint().upper());
+        let memory = self.reserve(&self.memory, portions).await?;
+        let body = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect());
+        match body.await {
+            Err(_) => Err(Refusal::SLOW),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::TOO_LARGE),
+            Ok(Err(_)) => Err(Refusal::BROKEN),
+            Ok(Ok(body)) => Ok((body.to_bytes(), memory)),
+        }
+    }
+
+    /// Sends a request, and returns an error of the enclave as one.
+    async fn send_to_read(
+        self: &Arc<Self>,
+        sealed: Request<Bytes>,
+        memory: OwnedSemaphorePermit,
+    ) -> Result<Response<Bytes>, Refusal> {
+        let answer = self.send(sealed, memory).await?;
+        match answer.status().is_success() {
+            true => Ok(answer),
+            false => Err(Refusal::of_sealed(
+                answer.status(),
+                answer.headers(),
+                answer.body(),
+            )),
+        }
+    }
+
+    async fn send(
+        self: &Arc<Self>,
+        sealed: Request<Bytes>,
+        memory: OwnedSemaphorePermit,
+    ) -> Result<Response<Bytes>, Refusal> {
         let place = self.reserve(&self.places, 1).await?;
         let outcome = self
             .exchange_or_wait(&sealed, Arc::new((memory, place)))
             .await;
-        if outcome.is_err() {
+        if outcome
+            .as_ref()
+            .is_err_and(|refusal| !refusal.withholds_answer())
+        {
             self.counts.failed.fetch_add(1, Ordering::Relaxed);
         }
         outcome
@@ -184,7 +314,7 @@ impl Proxy {
         self: &Arc<Self>,
         sealed: &Request<Bytes>,
         permits: Arc<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Response<Bytes>, Refusal> {
         let end = Instant::now() + self.wait;
         let mut pause = FIRST_PAUSE;
         loop {
@@ -220,7 +350,7 @@ impl Proxy {
     }
 
     /// One sealed request. Returns when the receipt of its answer is on the disk.
-    async fn exchange(&self, sealed: Request<Bytes>) -> Result<Reply, Refusal> {
+    async fn exchange(&self, sealed: Request<Bytes>) -> Result<Response<Bytes>, Refusal> {
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         let length = u64::try_from(sealed.body().len()).unwrap_or(u64::MAX);
         let answer = self.client.fetch(sealed).await;
@@ -247,21 +377,24 @@ impl Proxy {
                 Err(error) => Err(error),
             };
             if written.is_err() {
-                return Ok(Refusal::RECEIPTS.into_reply());
+                return Err(Refusal::RECEIPTS);
             }
         }
         let mut response = answer.into_response();
         response.headers_mut().remove(header::CONTENT_LENGTH);
         response.headers_mut().remove(header::DATE);
-        Ok(response.map(Full::new))
+        Ok(response)
     }
 }
 
-type Reply = Response<Full<Bytes>>;
-
 /// Accepts connections until the first stop signal. Returns when the requests in progress have ended, after [`DRAIN_TIMEOUT`], or at
 /// the second signal.
-pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: Stop) -> Result<()> {
+pub(super) async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    proxy: Arc<Proxy>,
+    mut stop: Stop,
+) -> Result<()> {
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let graceful = GracefulShutdown::new();
     loop {
@@ -281,17 +414,18 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: St
         // Without it small answers wait for the acknowledgement of what came before.
         let _ = stream.set_nodelay(true);
         let (proxy, watcher) = (Arc::clone(&proxy), graceful.watcher());
+        let tls = tls.clone();
         tokio::spawn(async move {
-            let service = service_fn(|request| {
-                let proxy = Arc::clone(&proxy);
-                async move { Ok::<_, Infallible>(proxy.answer(request).await) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .serve_connection(TokioIo::new(stream), service);
-            // A client may close the connection at any time.
-            let _ = watcher.watch(connection).await;
+            match tls {
+                None => serve_connection(stream, proxy, watcher).await,
+                // A client may be silent, speak another protocol, or leave.
+                Some(tls) => {
+                    let handshake = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream));
+                    if let Ok(Ok(stream)) = handshake.await {
+                        serve_connection(stream, proxy, watcher).await;
+                    }
+                }
+            }
             drop(place);
         });
     }
@@ -310,6 +444,57 @@ pub(super) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, mut stop: St
     Ok(())
 }
 
+async fn serve_connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    proxy: Arc<Proxy>,
+    watcher: Watcher,
+) {
+    let service = service_fn(|request| {
+        let proxy = Arc::clone(&proxy);
+        async move { Ok::<_, Infallible>(proxy.answer(request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    // A client may close the connection at any time.
+    let _ = watcher.watch(connection).await;
+}
+
+const EMBEDDINGS: &str = "/v1/embeddings";
+const JSON: &str = "application/json";
+
+/// Builds a request for the enclave.
+fn seal_ready(
+    method: Method,
+    target: &str,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> Result<Request<Bytes>, Refusal> {
+    let mut sealed = Request::new(body);
+    // A HEAD would be computed as a GET is, and its sealed answer is read as one.
+    *sealed.method_mut() = match method {
+        Method::HEAD => Method::GET,
+        method => method,
+    };
+    *sealed.uri_mut() = Uri::try_from(target).map_err(|_| Refusal::NOT_FOUND)?;
+    // The enclave needs no more. An API key is between this proxy and its clients.
+    for name in [
+        header::CONTENT_TYPE,
+        header::CONTENT_ENCODING,
+        header::ACCEPT,
+    ] {
+        if let Some(value) = headers.get(&name) {
+            sealed.headers_mut().insert(name, value.clone());
+        }
+    }
+    Ok(sealed)
+}
+
+fn json_fields() -> HeaderMap {
+    HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(JSON))])
+}
+
 /// A path as it is compared: some clients add a slash at its end.
 fn without_trailing_slash(path: &str) -> &str {
     match path.strip_suffix('/') {
@@ -323,147 +508,6 @@ fn portions(longest: Option<u64>) -> u32 {
     let longest = longest.and_then(|length| usize::try_from(length).ok());
     let longest = longest.unwrap_or(MAX_BODY).min(MAX_BODY);
     u32::try_from(longest.div_ceil(PORTION).max(1)).unwrap_or(u32::MAX)
-}
-
-/// An answer of the proxy's own, in OpenAI's error object.
-pub(super) struct Refusal {
-    status: StatusCode,
-    code: Cow<'static, str>,
-    message: Cow<'static, str>,
-    /// Whether the same request may succeed later.
-    is_transient: bool,
-}
-
-impl Refusal {
-    pub(super) const HOST: Self = Self::new(
-        StatusCode::FORBIDDEN,
-        "HOST_NOT_LOCAL",
-        "the Host field does not name this machine; use 127.0.0.1 or localhost, or start the proxy with --allow-host and the name that clients use",
-    );
-    pub(super) const ORIGIN: Self = Self::new(
-        StatusCode::FORBIDDEN,
-        "ORIGIN_REFUSED",
-        "web pages are not answered here; a page verifies the enclave by itself",
-    );
-    pub(super) const KEY: Self = Self::new(
-        StatusCode::UNAUTHORIZED,
-        "API_KEY_WRONG",
-        "the request does not have the key of --api-key; send it as `authorization: Bearer KEY`, once",
-    );
-    const METHOD: Self = Self::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "METHOD_NOT_ALLOWED",
-        "this address does not take this method; the Allow header lists those that it takes",
-    );
-    const NOT_FOUND: Self = Self::new(
-        StatusCode::NOT_FOUND,
-        "NOT_FOUND",
-        "there is nothing at this path; let the client's base URL end with /v1, or try POST /v1/embeddings, GET /v1/models, GET / or GET /healthz",
-    );
-    const BUSY: Self = Self::new(
-        StatusCode::TOO_MANY_REQUESTS,
-        "PROXY_BUSY",
-        "other requests held this proxy's memory or places for all of --queue-timeout; send it again later, or raise --concurrency",
-    )
-    .transient();
-    const SLOW: Self = Self::new(
-        StatusCode::REQUEST_TIMEOUT,
-        "BODY_TIMEOUT",
-        "the body did not arrive in time; send it again",
-    )
-    .transient();
-    const TOO_LARGE: Self = Self::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "BODY_TOO_LARGE",
-        "send fewer texts in one request",
-    );
-    const BROKEN: Self = Self::new(
-        StatusCode::BAD_REQUEST,
-        "BODY_INCOMPLETE",
-        "the body broke off; send it again",
-    );
-    const TRUNCATION: Self = Self::new(
-        StatusCode::BAD_REQUEST,
-        "TRUNCATION_REFUSED",
-        "the request asks for truncation, and the proxy was started with --refuse-long; leave `truncate` out, or send false",
-    );
-    const RECEIPTS: Self = Self::new(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "RECEIPT_NOT_WRITTEN",
-        "the answer came, and its receipt could not be written to the file of --receipts",
-    );
-
-    const fn new(status: StatusCode, code: &'static str, message: &'static str) -> Self {
-        Self {
-            status,
-            code: Cow::Borrowed(code),
-            message: Cow::Borrowed(message),
-            is_transient: false,
-        }
-    }
-
-    const fn transient(mut self) -> Self {
-        self.is_transient = true;
-        self
-    }
-
-    fn of(error: &Error) -> Self {
-        let status = match error {
-            Error::Exchange(_) => StatusCode::BAD_GATEWAY,
-            Error::RequestInvalid => StatusCode::BAD_REQUEST,
-            _ => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        Self {
-            status,
-            code: error.code().to_owned().into(),
-            message: format!("{error}. {}", error.remedy()).into(),
-            is_transient: error.is_transient(),
-        }
-    }
-
-    fn into_reply(self) -> Reply {
-        let kind = match self.status.is_server_error() {
-            true => "server_error",
-            false => "invalid_request_error",
-        };
-        let body = serde_json::json!({
-            "error": {"message": self.message, "type": kind, "param": null, "code": self.code}
-        });
-        let mut reply = reply(self.status, "application/json", body.to_string());
-        let headers = reply.headers_mut();
-        // RFC 9110 §15.5.2.
-        if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        if self.is_transient {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        // OpenAI's clients would otherwise repeat every request that got 408, 429 or 5xx.
-        let advice = if self.is_transient { "true" } else { "false" };
-        headers.insert("x-should-retry", HeaderValue::from_static(advice));
-        reply
-    }
-}
-
-/// RFC 9110 §15.5.6: the answer lists the allowed methods.
-fn refuse_method(methods: &'static str) -> Reply {
-    let mut reply = Refusal::METHOD.into_reply();
-    let methods = HeaderValue::from_static(methods);
-    reply.headers_mut().insert(header::ALLOW, methods);
-    reply
-}
-
-fn reply(status: StatusCode, kind: &'static str, body: String) -> Reply {
-    let mut response = Response::new(Full::from(body));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
-    );
-    response
 }
 
 #[cfg(test)]
