@@ -67,7 +67,11 @@ export function SealRing({
 }
 
 function Arc({ face, angle }: { face: Face; angle: number }) {
-  if (face !== "refused") return <circle className="ring-arc" cx="64" cy="64" r="46" pathLength={360} />;
+  if (face !== "refused") {
+    return (
+      <circle className="ring-arc" cx="64" cy="64" r="46" pathLength={360} transform="rotate(-90 64 64)" />
+    );
+  }
   return (
     <>
       <path className="ring-arc" d={arc(0, Math.max(1, angle - BREAK), 46)} />
