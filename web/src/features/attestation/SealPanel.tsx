@@ -23,7 +23,7 @@ import type { SealStore } from "./seal-store";
  * Styling hooks: `data-face` is the {@link Face}; `data-origin` is the {@link Origin} of the policy, absent without a report.
  */
 export function SealPanel({ store }: { store: SealStore }) {
-  const { seal, questions } = useSyncExternalStore(store.subscribe, store.get);
+  const { seal, questions, retryAtMs } = useSyncExternalStore(store.subscribe, store.get);
   const { chosen, refusal } = usePolicies();
   const [opened, setOpened] = useState(false);
   const rows = shownRows(seal, questions);
@@ -42,7 +42,7 @@ export function SealPanel({ store }: { store: SealStore }) {
       data-origin={originOf(reportOf(seal)) ?? undefined}
       aria-labelledby="seal-verdict"
     >
-      <SealFace seal={seal} rows={rows} line={!opened}>
+      <SealFace seal={seal} rows={rows} retryAtMs={retryAtMs} line={!opened}>
         <Button
           icon="chevron"
           data-reserved={rows.length === 0 && code === null ? "" : undefined}
@@ -97,11 +97,14 @@ function useFocusOnPolicy(picking: boolean, policyShown: boolean) {
 export function SealFace({
   seal,
   rows,
+  retryAtMs = null,
   line = false,
   children,
 }: {
   seal: Seal;
   rows: readonly ShownRow[];
+  /** Time of the next attempt at an unreachable service. */
+  retryAtMs?: number | null;
   line?: boolean;
   children?: ReactNode;
 }) {
@@ -115,6 +118,11 @@ export function SealFace({
         <h2 id="seal-verdict" className="seal-verdict">
           {VERDICT_LABELS[shown]}
         </h2>
+        {retryAtMs !== null && (
+          <span className="seal-retry muted small">
+            tries again in <Countdown untilMs={retryAtMs} />
+          </span>
+        )}
         {quiet ? (
           <>
             <p className="seal-brief">{brief(seal)}</p>

@@ -98,6 +98,29 @@ describe("SealStore", () => {
     expect(now()).toBe("verified");
   });
 
+  it("asks an unreachable service again after growing pauses, and states when", async () => {
+    const { store, say, settle, trust, now } = harness();
+    const problem = { code: "X", title: "", detail: "", remedy: "" };
+    void store.verify();
+    for (const [attempt, pause] of [5_000, 10_000, 20_000, 40_000, 60_000, 60_000].entries()) {
+      expect(store.get().retryAtMs).toBeNull();
+      say({ kind: "done", id: attempt + 1, output: { status: "unreachable", problem } });
+      await settle();
+      expect(now()).toBe("unreachable");
+      expect(store.get().retryAtMs).toBe(Date.now() + pause);
+      await vi.advanceTimersByTimeAsync(pause - 1);
+      expect(now()).toBe("unreachable");
+      await vi.advanceTimersByTimeAsync(1);
+      expect(now()).toBe("checking");
+    }
+    say(trust(7));
+    await settle();
+    void store.verify();
+    say({ kind: "done", id: 8, output: { status: "unreachable", problem } });
+    await settle();
+    expect(store.get().retryAtMs).toBe(Date.now() + 5_000);
+  });
+
   it("does not loop if verifications expire at once, and then refuses to send", async () => {
     const { store, say, settle, trust, now, ports } = harness();
     void store.verify();

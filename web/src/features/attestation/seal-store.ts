@@ -22,6 +22,8 @@ export interface SealView {
   readonly seal: Seal;
   /** The checks that will run, in state "not run"; empty until the wasm module has started. */
   readonly questions: readonly Row[];
+  /** When this tab tries an unreachable service again, in Unix milliseconds; null in every other state. */
+  readonly retryAtMs: number | null;
 }
 
 /** Interval at which a visible page pings the worker. */
@@ -33,6 +35,9 @@ const RENEW_AFTER_MS = 1_000;
 /** A shorter-lived verification is not renewed automatically: with a wrong clock, renewal would loop. */
 const MIN_RENEWED_LIFETIME_MS = 5_000;
 
+/** Pauses before an unreachable service is asked again; the last one repeats. */
+const RETRY_AFTER_MS = [5_000, 10_000, 20_000, 40_000, 60_000];
+
 /** `setTimeout` overflows above this. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -43,6 +48,9 @@ export class SealStore extends Store<SealView> {
   #pending: AbortController | null = null;
   #expiry: ReturnType<typeof setTimeout> | undefined;
   #renewal: ReturnType<typeof setTimeout> | undefined;
+  #retry: ReturnType<typeof setTimeout> | undefined;
+  /** Checks in a row that found the service unreachable. */
+  #unreachable = 0;
   #checking: Promise<void> = Promise.resolve();
   /** Time at which the current verification succeeded. */
   #trustedAt = 0;
@@ -55,7 +63,7 @@ export class SealStore extends Store<SealView> {
     spawn: (listeners: Listeners) => VerifierClient = spawnVerifier,
     policies: PolicyStore = policiesOfTab,
   ) {
-    super({ seal: INITIAL, questions: [] });
+    super({ seal: INITIAL, questions: [], retryAtMs: null });
     this.#url = url;
     this.#spawn = spawn;
     this.#policies = policies;
@@ -71,6 +79,7 @@ export class SealStore extends Store<SealView> {
   /** Starts a check, and abandons a running one. */
   readonly verify = (): Promise<void> => {
     clearTimeout(this.#renewal);
+    clearTimeout(this.#retry);
     this.#renewal = undefined;
     this.#checking = this.#verify();
     return this.#checking;
@@ -238,7 +247,21 @@ export class SealStore extends Store<SealView> {
     const seal = transition(this.get().seal, event);
     if (seal === this.get().seal) return;
     this.#scheduleExpiry(seal);
-    this.change({ seal });
+    this.change({ seal, retryAtMs: this.#scheduleRetry(seal) });
+  }
+
+  /** Schedules the next attempt at an unreachable service, and returns its time. */
+  #scheduleRetry(seal: Seal): number | null {
+    clearTimeout(this.#retry);
+    if (seal.at === "checking") return null;
+    if (seal.at !== "unreachable") {
+      this.#unreachable = 0;
+      return null;
+    }
+    const pause = RETRY_AFTER_MS[Math.min(this.#unreachable, RETRY_AFTER_MS.length - 1)] ?? 0;
+    this.#unreachable += 1;
+    this.#retry = setTimeout(this.verify, pause);
+    return Date.now() + pause;
   }
 
   /** Schedules a pulse at the expiry. */
