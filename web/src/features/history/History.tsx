@@ -15,7 +15,7 @@ const SHOWN = 8;
 
 /** The receipts of this tab: export, import and audit them together. */
 export function History({ history }: { history: HistoryStore }) {
-  const { kept, stored, problem } = useSyncExternalStore(history.subscribe, history.get);
+  const { kept, forgotten, stored, problem } = useSyncExternalStore(history.subscribe, history.get);
   const picker = useRef<HTMLInputElement>(null);
   const onPick = async (event: ChangeEvent<HTMLInputElement>) => {
     const [file] = event.target.files ?? [];
@@ -62,6 +62,11 @@ export function History({ history }: { history: HistoryStore }) {
         {kept.length > 0 && (
           <Button kind="quiet" icon="cross" onClick={() => void history.clear()}>
             Forget all
+          </Button>
+        )}
+        {forgotten.length > 0 && (
+          <Button kind="quiet" icon="repeat" onClick={() => void history.remember()}>
+            Undo: bring back {plural(forgotten.length, "receipt")}
           </Button>
         )}
       </div>

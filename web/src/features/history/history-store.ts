@@ -6,6 +6,8 @@ import { browserStorage, type Storage } from "./history-db";
 export interface HistoryView {
   /** Newest first. */
   readonly kept: readonly Kept[];
+  /** Receipts that the user forgot last, until this tab closes. */
+  readonly forgotten: readonly Kept[];
   /** Whether receipts outlive the tab. */
   readonly stored: boolean;
   /** The last error, in one sentence. */
@@ -27,7 +29,7 @@ export class HistoryStore extends Store<HistoryView> {
   readonly #storage: Storage;
 
   constructor(storage: Storage = browserStorage) {
-    super({ kept: [], stored: false, problem: null });
+    super({ kept: [], forgotten: [], stored: false, problem: null });
     this.#storage = storage;
   }
 
@@ -64,7 +66,14 @@ export class HistoryStore extends Store<HistoryView> {
   };
 
   readonly clear = async (): Promise<void> => {
-    this.change({ kept: [], problem: null });
+    this.change({ kept: [], forgotten: this.get().kept, problem: null });
+    await this.#save();
+  };
+
+  /** Undoes [`clear`]. Receipts that arrived since stay. */
+  readonly remember = async (): Promise<void> => {
+    const { kept, forgotten } = this.get();
+    this.change({ kept: withKept(forgotten, kept.toReversed()), forgotten: [], problem: null });
     await this.#save();
   };
 

@@ -87,6 +87,22 @@ describe("HistoryStore", () => {
     expect(next.get().kept).toHaveLength(1);
   });
 
+  it("forgets all receipts, also stored ones, until that is undone", async () => {
+    const shelf = storage();
+    const store = new HistoryStore(shelf);
+    await store.import(`${bundle("a")}\n${bundle("b")}\n`);
+    await store.store(true);
+    const before = store.get().kept;
+    await store.clear();
+    expect(store.get().kept).toEqual([]);
+    expect(shelf.content).toEqual([]);
+    await store.import(`${bundle("c")}\n`);
+    await store.remember();
+    expect(store.get().kept.slice(1)).toEqual(before);
+    expect(store.get().forgotten).toEqual([]);
+    expect(shelf.content).toHaveLength(3);
+  });
+
   it("reports that the browser stores nothing", async () => {
     const store = new HistoryStore({ ...storage(), save: () => Promise.reject(new Error("no")) });
     await store.store(true);
