@@ -119,3 +119,46 @@ test("typed text is stored without an event of the page's end", async ({ embed, 
   await embed.text.fill("kept");
   await expect.poll(() => page.evaluate(() => sessionStorage.getItem("clearseal.input"))).toContain("kept");
 });
+
+test("an unreachable service is asked again, and the page states when", async ({ embed, stack }) => {
+  stack.host.tamper("/v1/attestation", (answer) => ({ ...answer, status: 502, body: Buffer.alloc(0) }));
+  await embed.open();
+  await expect(embed.verdict).toHaveText("Unreachable");
+  await expect(embed.seal.locator(".seal-retry")).toHaveText(/^tries again in 00:0\d$/);
+  stack.host.behave();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await expect(embed.seal.locator(".seal-retry")).toHaveCount(0);
+});
+
+test("a reload in the middle of a run keeps the text and the finished items", async ({
+  embed,
+  page,
+  stack,
+}) => {
+  page.on("dialog", (dialog) => void dialog.accept());
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  let answered = 0;
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  stack.host.tamper("/v1/gateway", async (answer) => {
+    answered += 1;
+    if (answered > 1) await held;
+    return answer;
+  });
+  const lines = Array.from({ length: 70 }, (_, at) => `line ${at}`).join("\n");
+  await embed.embed(lines);
+  await expect(embed.progress).toContainText("32 of 70 items embedded");
+  await page.reload();
+  release();
+  await expect(embed.text).toHaveValue(lines);
+  await expect(embed.progress).toContainText("32 of 70 items embedded");
+  await expect(embed.progress).toContainText("The page was reloaded.");
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  await page.getByRole("button", { name: "Send the remaining 38" }).click();
+  await expect(embed.progress).toContainText("70 of 70 items embedded");
+  await page.reload();
+  await expect(embed.progress).toContainText("70 of 70 items embedded");
+});

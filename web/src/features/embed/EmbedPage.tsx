@@ -44,7 +44,12 @@ export function EmbedPage(props: EmbedPageProps) {
   const length = useSliced(measure);
 
   const embed = () => {
-    if (!model || blockedBy({ count: items.length, face: face(seal), ready: true }) !== null) return;
+    if (
+      !model ||
+      run.at === "running" ||
+      blockedBy({ count: items.length, face: face(seal), ready: true }) !== null
+    )
+      return;
     setSelected(0);
     searches.clear();
     void runs.start(model, items);
@@ -67,7 +72,7 @@ export function EmbedPage(props: EmbedPageProps) {
             count={items.length}
             noun={nounOf(input)}
             face={face(seal)}
-            ready={model !== null}
+            model={model}
             run={run}
             length={length}
             onEmbed={embed}

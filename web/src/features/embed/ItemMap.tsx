@@ -12,6 +12,10 @@ const MAX_POINTS = 500;
 /** Points are numbered up to this count. */
 const MAX_NUMBERED = 60;
 
+/** Points carry their text up to this count. */
+const MAX_LABELLED = 12;
+const LABEL_LENGTH = 28;
+
 const WIDTH = 560;
 const HEIGHT = 400;
 const MARGIN = 28;
@@ -73,8 +77,9 @@ export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
                 <circle className="map-reach" r="12" />
                 <circle className="map-dot" r={place === at ? 7 : 5} />
                 {items.length <= MAX_NUMBERED && (
-                  <text x="10" y="4">
+                  <text x={x > WIDTH / 2 ? -10 : 10} y="4" textAnchor={x > WIDTH / 2 ? "end" : "start"}>
                     {(items[place]?.index ?? 0) + 1}
+                    {items.length <= MAX_LABELLED && ` ${shortened(items[place]?.text ?? "")}`}
                   </text>
                 )}
               </g>
@@ -100,6 +105,10 @@ export function ItemMap({ items: all, selected, onSelect }: ItemMapProps) {
       </figcaption>
     </figure>
   );
+}
+
+function shortened(text: string): string {
+  return text.length <= LABEL_LENGTH ? text : `${text.slice(0, LABEL_LENGTH - 1).trimEnd()}…`;
 }
 
 interface Layout {

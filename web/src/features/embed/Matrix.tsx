@@ -11,8 +11,10 @@ import {
 import { Button } from "../../ui/Button";
 import { count } from "../../ui/format";
 import { useSliced } from "../../ui/slices";
+import { Term } from "../../ui/Term";
 import "../../ui/table.css";
 import "../../ui/reading.css";
+import { describeCosine } from "./closeness";
 import { CutBadge, ItemText } from "./Truncation";
 import "./matrix.css";
 import type { EmbeddedItem } from "./item";
@@ -21,6 +23,9 @@ import { similarities } from "./vectors";
 
 /** More rows cannot be told apart on a screen. */
 const MAX_ROWS = 200;
+
+/** Rows up to this number show their text. */
+const MAX_LABELLED = 12;
 
 /** A wider table is hard to read. */
 const MAX_TABLE_COLUMNS = 12;
@@ -72,6 +77,15 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
   return (
     <figure className="matrix">
       <div className="matrix-picture">
+        {size <= MAX_LABELLED && (
+          <ol className="matrix-rows" aria-hidden="true">
+            {items.map(({ index, text }, place) => (
+              <li key={index} dir="auto" data-selected={place === row}>
+                {text}
+              </li>
+            ))}
+          </ol>
+        )}
         <div
           className="matrix-frame"
           role="application"
@@ -103,7 +117,9 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
       <figcaption className="matrix-caption">
         <output id={`${id}-value`} className="reading">
           <span className="matrix-value number">{matrix === NOT_YET ? "…" : value.toFixed(4)}</span>
-          <span className="muted tiny">cosine similarity</span>
+          <span className="muted tiny">
+            cosine similarity{matrix !== NOT_YET && `: ${describeCosine(value)}`}
+          </span>
           <span className="matrix-item">
             <ItemText item={items[row]} />
           </span>
@@ -112,7 +128,10 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
           </span>
         </output>
         <p className="muted tiny">
-          Point at a square, or use the arrow keys.
+          <Term meaning="1 means the same direction, 0 nothing in common. Sentences of the same meaning usually reach 0.7; about 0.3 is a loose relation, and less is chance. Each model has its own scale: compare values of one model only.">
+            How to read it
+          </Term>
+          . Point at a square, or use the arrow keys.
           {all.length > MAX_ROWS &&
             ` Shows the first ${MAX_ROWS} of ${count(all.length)} items; the exports contain all of them.`}
         </p>
@@ -155,7 +174,8 @@ export function movedTo(
 function MatrixTable({ items, matrix }: { items: readonly EmbeddedItem[]; matrix: Float32Array }) {
   const shown = items.slice(0, MAX_TABLE_COLUMNS);
   return (
-    <div className="matrix-table">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys scroll it on a narrow page
+    <section className="matrix-table" aria-label="Similarity as a table" tabIndex={0}>
       <table className="table">
         <caption className="muted tiny">
           Cosine similarity
@@ -175,7 +195,10 @@ function MatrixTable({ items, matrix }: { items: readonly EmbeddedItem[]; matrix
           {shown.map(({ index, text, truncated }, row) => (
             <tr key={index}>
               <th scope="row">
-                <span className="muted number">{index + 1}</span> <span className="cut">{text}</span>
+                <span className="muted number">{index + 1}</span>{" "}
+                <span className="cut" dir="auto">
+                  {text}
+                </span>
                 {truncated && <CutBadge />}
               </th>
               {shown.map((other, column) => (
@@ -187,7 +210,7 @@ function MatrixTable({ items, matrix }: { items: readonly EmbeddedItem[]; matrix
           ))}
         </tbody>
       </table>
-    </div>
+    </section>
   );
 }
 

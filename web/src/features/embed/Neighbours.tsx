@@ -40,7 +40,7 @@ export function Neighbours({ items, selected, onSelect }: NeighboursProps) {
         <span className="muted small">of {plural(items.length, "item")}</span>
       </div>
       <p className="neighbours-of">
-        {items[selected]?.text} {items[selected]?.truncated && <CutBadge />}
+        <bdi>{items[selected]?.text}</bdi> {items[selected]?.truncated && <CutBadge />}
       </p>
       <Ranking items={items} closest={closest} onSelect={onSelect} />
     </section>
@@ -67,7 +67,9 @@ export function Ranking({
               <rect className="bar-all" width="100" height="4" />
               <rect className="bar" width={Math.max(0, cosine) * 100} height="4" />
             </svg>
-            <span className="neighbours-text">{items[index]?.text}</span>
+            <span className="neighbours-text" dir="auto">
+              {items[index]?.text}
+            </span>
             {items[index]?.truncated && <CutBadge />}
           </button>
         </li>

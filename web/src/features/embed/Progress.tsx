@@ -111,7 +111,7 @@ function Failed({
             <li key={index} className="failed-item">
               <div>
                 <p className="failed-text">
-                  <span className="muted number">{index + 1}</span> {item.text}
+                  <span className="muted number">{index + 1}</span> <bdi>{item.text}</bdi>
                 </p>
                 <p className="small failed-why">
                   {problem.detail} <code>{problem.code}</code>

@@ -51,6 +51,7 @@ export function Search({ items, searches, of, model, onSelect }: SearchProps) {
             id={id}
             type="search"
             className="search-box"
+            dir="auto"
             value={query}
             spellCheck={false}
             autoComplete="off"
@@ -77,7 +78,7 @@ export function Search({ items, searches, of, model, onSelect }: SearchProps) {
         {search.at === "found" && (
           <>
             <p className="search-found small">
-              Nearest to “{search.query}” {search.truncated && <CutBadge />}
+              Nearest to “<bdi>{search.query}</bdi>” {search.truncated && <CutBadge />}
               {search.sequence !== null && (
                 <span className="muted"> receipt no. {count(search.sequence)}</span>
               )}

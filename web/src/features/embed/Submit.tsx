@@ -3,6 +3,7 @@ import { plural } from "../../ui/format";
 import type { Face } from "../attestation/seal";
 import "./cut.css";
 import { MAX_ITEMS } from "./input";
+import { describeLanguage } from "./language";
 import type { Run } from "./run";
 import "./submit.css";
 
@@ -11,8 +12,8 @@ interface SubmitProps {
   /** Name of one item: line, record or item. */
   readonly noun: string;
   readonly face: Face;
-  /** The session is open and names a model. */
-  readonly ready: boolean;
+  /** Model of the open session; null while nothing can be sent. */
+  readonly model: string | null;
   readonly run: Run;
   /** Note about texts that are longer than the model reads; null if there are none. */
   readonly length: string | null;
@@ -24,7 +25,10 @@ export function blockedBy({
   count,
   face,
   ready,
-}: Pick<SubmitProps, "count" | "face" | "ready">): string | null {
+}: Pick<SubmitProps, "count" | "face"> & {
+  /** The session is open and names a model. */
+  readonly ready: boolean;
+}): string | null {
   if (!ready || (face !== "verified" && face !== "simulated")) return WAITING[face];
   if (count === 0) return "Waits for text.";
   if (count <= MAX_ITEMS) return null;
@@ -32,15 +36,17 @@ export function blockedBy({
 }
 
 /** The only button that sends. It states why it is disabled, and which texts will be cut. */
-export function Submit({ count, noun, face, ready, run, length, onEmbed }: SubmitProps) {
+export function Submit({ count, noun, face, model, run, length, onEmbed }: SubmitProps) {
   const running = run.at === "running";
-  const blocked = blockedBy({ count, face, ready });
+  const blocked = blockedBy({ count, face, ready: model !== null });
   return (
     <div className="submit">
       {length && <p className="cut-note small">{length}</p>}
       <Button
         kind="primary"
-        disabled={blocked !== null || running}
+        disabled={blocked !== null}
+        // A disabled button loses the focus.
+        aria-disabled={running || undefined}
         aria-describedby="submit-note"
         onClick={onEmbed}
       >
@@ -54,7 +60,8 @@ export function Submit({ count, noun, face, ready, run, length, onEmbed }: Submi
             </>
           ) : (
             "This tab seals the text to the key that it verified above."
-          ))}
+          ))}{" "}
+        {model !== null && describeLanguage(model)}
       </p>
     </div>
   );

@@ -91,6 +91,7 @@ export function TextInput({ input, count: items, onInput, onSubmit }: TextInputP
       <textarea
         id={id}
         className="text-box"
+        dir="auto"
         rows={6}
         spellCheck={false}
         autoComplete="off"

@@ -13,7 +13,8 @@ export function ItemText({ item }: { item: EmbeddedItem | undefined }) {
   if (!item) return null;
   return (
     <>
-      <span className="muted number">{item.index + 1}</span> {item.text} {item.truncated && <CutBadge />}
+      <span className="muted number">{item.index + 1}</span> <bdi>{item.text}</bdi>{" "}
+      {item.truncated && <CutBadge />}
     </>
   );
 }

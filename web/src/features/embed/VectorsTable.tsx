@@ -59,7 +59,9 @@ function VectorRow({ item }: { item: EmbeddedItem }) {
       <th scope="row">
         <div className="vectors-item">
           <span className="muted number">{index + 1}</span>
-          <span className="vectors-text">{text}</span>
+          <span className="vectors-text" dir="auto">
+            {text}
+          </span>
         </div>
       </th>
       <td className="end" data-label="Tokens">

@@ -30,9 +30,11 @@ export class KeptStore extends Store<KeptView> {
   readonly load = async (): Promise<void> => {
     try {
       const kept = await this.#storage.load();
-      if (!kept || !this.#runs.restore(kept)) return;
+      if (!kept) return;
+      this.change({ stored: true });
+      if (!this.#runs.restore(kept)) return;
       this.#saved = this.#runs.get();
-      this.change({ stored: true, fromMs: kept.keptAtMs });
+      this.change({ fromMs: kept.keptAtMs });
     } catch {
       // Without storage, results last as long as the tab, which is the default.
     }

@@ -3,7 +3,6 @@ import { messageOf } from "../../ui/cause";
 import { Store } from "../../ui/store";
 import type { Exchanged, SealedRequest, Streamed, StreamedPart } from "../../verifier/messages";
 import { otherModel } from "../../verifier/model";
-import type { KeptWork } from "./kept";
 import { decodeEmbeddings, type Embedding, embeddingsRequest } from "./openai";
 import {
   batches,
@@ -12,6 +11,7 @@ import {
   MAX_ITEM_CHARACTERS,
   MAX_SEALED_ITEMS,
   type Receipt,
+  type RestoredWork,
   type Run,
   type RunEvent,
   transition,
@@ -58,10 +58,10 @@ export class RunStore extends Store<Run> {
   readonly receipts = (): readonly Receipt[] => workOf(this.get())?.receipts ?? [];
 
   /** Shows stored items. Returns false if this tab has embedded others meanwhile, which stay. */
-  readonly restore = (kept: KeptWork): boolean => {
+  readonly restore = (kept: RestoredWork): boolean => {
     this.#dispatch({ type: "restored", id: this.#id + 1, kept });
     const run = this.get();
-    const restored = run.at === "finished" && run.id === this.#id + 1;
+    const restored = run.at !== "idle" && run.id === this.#id + 1;
     if (restored) this.#id += 1;
     return restored;
   };

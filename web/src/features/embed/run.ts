@@ -1,6 +1,5 @@
 import type { Problem, ReceiptReport } from "@clearseal/verifier";
 import type { Origin } from "../policy/origin";
-import type { KeptWork } from "./kept";
 import type { Embedding } from "./openai";
 
 export type Outcome =
@@ -54,8 +53,8 @@ export type RunEvent =
       readonly texts: readonly string[];
       readonly nowMs: number;
     }
-  /** Items that an earlier tab embedded. Their receipts are stored separately. */
-  | { readonly type: "restored"; readonly id: number; readonly kept: KeptWork }
+  /** Items that an earlier tab embedded, or this one before a reload. Their receipts are stored separately. */
+  | { readonly type: "restored"; readonly id: number; readonly kept: RestoredWork }
   /** Continues the same work: sends waiting items, and retries those in `again`. */
   | {
       readonly type: "resumed";
@@ -79,7 +78,20 @@ export type RunEvent =
     }
   | { readonly type: "ended"; readonly id: number; readonly problem: Problem | null; readonly nowMs: number };
 
+/** Texts with their vectors; null for an item that was not embedded. */
+export interface RestoredWork {
+  readonly model: string;
+  readonly items: readonly { readonly text: string; readonly embedding: Embedding | null }[];
+}
+
 export const IDLE: Run = { at: "idle" };
+
+const RELOADED: Problem = {
+  code: "PAGE_RELOADED",
+  title: "The page was reloaded",
+  detail: "That ended the run. Finished items are still here.",
+  remedy: "Send the rest.",
+};
 
 /** Pure. An event of an earlier run changes nothing. */
 export function transition(run: Run, event: RunEvent): Run {
@@ -92,9 +104,15 @@ export function transition(run: Run, event: RunEvent): Run {
   if (event.type === "restored") {
     if (run.at !== "idle") return run;
     const items = event.kept.items.map(
-      ({ text, embedding }): Item => ({ text, outcome: { at: "embedded", embedding, exchange: 0 } }),
+      ({ text, embedding }): Item => ({
+        text,
+        outcome: embedding ? { at: "embedded", embedding, exchange: 0 } : { at: "waiting" },
+      }),
     );
     const work = { model: event.kept.model, items, receipts: [] };
+    if (indicesAt(work, "waiting").length > 0) {
+      return { at: "stopped", id: event.id, work, problem: RELOADED };
+    }
     return { at: "finished", id: event.id, work, tookMs: null };
   }
   if (run.at === "idle") return run;
