@@ -16,6 +16,7 @@ import { Header } from "./Header";
 import { NotFound } from "./NotFound";
 import { usePath } from "./router";
 import { ELSEWHERE, RELEASE } from "./service";
+import "./print.css";
 
 const TITLES: Record<string, string> = { "/": "Embed", "/benchmarks": "Benchmarks", "/audit": "Audit" };
 

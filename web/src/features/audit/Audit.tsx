@@ -41,9 +41,9 @@ export default function Audit() {
     };
   }, []);
   return (
-    <div className="audit">
+    <div className="audit" data-filled={sources.length > 0}>
       <Intake store={store} />
-      <PolicyChoice />
+      {sources.length === 0 && <PolicyChoice />}
       <section className="audit-result" aria-labelledby="audit-title">
         <h2 id="audit-title" className="visually-hidden">
           Result
@@ -53,6 +53,7 @@ export default function Audit() {
           {sources.length > 0 && announcement(audit)}
         </p>
       </section>
+      {sources.length > 0 && <PolicyChoice />}
       <VectorProof store={store} />
     </div>
   );

@@ -62,6 +62,7 @@ function Opened({ opened }: { opened: OpenedContent }) {
       <textarea
         id={id}
         className="text-box audit-compare"
+        dir="auto"
         rows={2}
         spellCheck={false}
         value={text}
@@ -122,6 +123,7 @@ function Closed({ appraisal, claims, store }: ContentProps) {
         <textarea
           id={`${id}-text`}
           className="text-box audit-compare"
+          dir="auto"
           rows={3}
           spellCheck={false}
           value={text}

@@ -80,7 +80,7 @@ export function Intake({ store }: { store: AuditStore }) {
       <textarea
         id={id}
         className="text-box audit-box mono"
-        rows={5}
+        rows={sources.length === 0 ? 5 : 1}
         spellCheck={false}
         autoComplete="off"
         value={typed}
