@@ -12,6 +12,7 @@ use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 use prometheus_client::registry::Registry;
 
+use crate::log::LogError;
 use crate::problem::Problem;
 
 /// Every value of the label `route`. Text from clients never becomes a label.
@@ -135,6 +136,7 @@ pub(crate) struct Metrics {
     documents: Counter,
     documents_for: Counter,
     log_refusals: Family<ByCode, Counter>,
+    log_failures: Family<ByCode, Counter>,
     log_leaves: Gauge<u64, AtomicU64>,
 }
 
@@ -152,6 +154,7 @@ impl Metrics {
             documents: Counter::default(),
             documents_for: Counter::default(),
             log_refusals: Family::default(),
+            log_failures: Family::default(),
             log_leaves: Gauge::default(),
         };
         let mut registry = Registry::with_prefix("clearseal_proxy");
@@ -198,8 +201,13 @@ impl Metrics {
         );
         registry.register(
             "log_refusals",
-            "Pulls of the log that failed, by code: refused heads, missing leaves, an enclave that does not answer, a full disk",
+            "Heads and leaves of the log that were refused, by code: the enclave, or a server in its place, is dishonest",
             metrics.log_refusals.clone(),
+        );
+        registry.register(
+            "log_failures",
+            "Other pulls of the log that failed, by code: missing leaves, an enclave that does not answer, a full disk",
+            metrics.log_failures.clone(),
         );
         registry.register(
             "log_leaves",
@@ -253,9 +261,14 @@ impl Metrics {
         self.documents_for.inc_by(clients as u64);
     }
 
-    /// Counts a pull that failed.
-    pub(crate) fn log_refused(&self, code: &'static str) {
-        self.log_refusals.get_or_create(&ByCode { code }).inc();
+    /// Counts a pull that failed, as a refusal if it shows that the enclave is dishonest.
+    pub(crate) fn log_failed(&self, error: &LogError) {
+        let counters = match error.is_misbehaviour() {
+            true => &self.log_refusals,
+            false => &self.log_failures,
+        };
+        let code = error.code();
+        counters.get_or_create(&ByCode { code }).inc();
     }
 
     /// Sets the number of stored leaves.

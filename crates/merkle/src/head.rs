@@ -52,7 +52,7 @@ pub enum HeadError {
     #[error("this is not a signed tree head")]
     #[coded(
         "HEAD_MALFORMED",
-        remedy = "Check that the whole head was copied, and nothing else."
+        remedy = "Copy all of the head, or check the server that sent it."
     )]
     Malformed,
     /// Not signed with the log's own key, or changed since.

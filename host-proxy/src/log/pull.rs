@@ -181,7 +181,7 @@ impl Puller {
     }
 
     fn report(&self, error: &LogError, head: Option<Vec<u8>>) {
-        self.metrics.log_refused(error.code());
+        self.metrics.log_failed(error);
         if error.is_misbehaviour() {
             // The signed head is evidence, and contains only hashes.
             let head = head.map(|head| Base64UrlUnpadded::encode_string(&head));

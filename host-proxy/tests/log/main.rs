@@ -256,6 +256,14 @@ async fn receipts_are_published_only_at_fixed_intervals() {
 async fn wait_for_refusal(proxy: &Running, code: &str) {
     let line = format!("clearseal_proxy_log_refusals_total{{code=\"{code}\"}}");
     wait_for_metric(proxy, &line).await;
+    assert!(!proxy.metrics().await.text().contains("log_failures_total{"));
+}
+
+/// The same for a pull that failed otherwise, which is not a sign of a dishonest enclave.
+async fn wait_for_failure(proxy: &Running, code: &str) {
+    let line = format!("clearseal_proxy_log_failures_total{{code=\"{code}\"}}");
+    wait_for_metric(proxy, &line).await;
+    assert!(!proxy.metrics().await.text().contains("log_refusals_total{"));
 }
 
 #[tokio::test]
@@ -294,7 +302,7 @@ async fn leaves_that_the_enclave_lost_are_reported_and_older_ones_served() {
         ..honest.clone()
     };
     proxy.post("/v1/gateway", "x").await;
-    wait_for_refusal(&proxy, "LOG_INCOMPLETE").await;
+    wait_for_failure(&proxy, "LOG_INCOMPLETE").await;
     assert_eq!(head_of(&proxy.get(&path).await), Some(honest.tree_head(10)));
 }
 
@@ -314,7 +322,7 @@ async fn a_log_that_ends_within_a_pull_is_reported() {
     ));
     let enclave = FakeEnclave::start(router);
     let proxy = proxy(&enclave).await;
-    wait_for_refusal(&proxy, "LOG_INCOMPLETE").await;
+    wait_for_failure(&proxy, "LOG_INCOMPLETE").await;
 }
 
 #[tokio::test]
@@ -371,7 +379,7 @@ async fn an_enclave_without_a_log_is_reported_and_relayed() {
     let router = Router::new().route("/v1/gateway", axum::routing::post("sealed"));
     let enclave = FakeEnclave::start(router);
     let proxy = proxy(&enclave).await;
-    wait_for_refusal(&proxy, "LOG_PULL_FAILED").await;
+    wait_for_failure(&proxy, "LOG_PULL_FAILED").await;
     assert_eq!(proxy.post("/v1/gateway", "x").await.text(), "sealed");
 }
 

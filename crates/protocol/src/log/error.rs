@@ -12,7 +12,7 @@ pub enum LogCode {
     /// Not the one encoding of a signed tree head.
     #[coded(
         "HEAD_MALFORMED",
-        remedy = "Check that the whole head was copied, and nothing else."
+        remedy = "Copy all of the head, or check the server that sent it."
     )]
     HeadMalformed,
     /// Not signed with the key that it names, or changed since.
