@@ -1,5 +1,6 @@
-//! Content of `deploy/`: Kubernetes manifests against Kubernetes' schemas; HAProxy's configuration, Prometheus' rules, systemd's units
-//! and shell scripts by their own programs; the metrics that rules and dashboard name against the sources.
+//! Content of `deploy/`: Kubernetes manifests against Kubernetes' schemas; the configurations of HAProxy and other reverse proxies,
+//! Prometheus' rules, systemd's units and shell scripts by their own programs; the metrics that rules and dashboard name against the
+//! sources.
 
 use crate::process::run;
 use crate::{balancer, needs, paths, python, skipped};
@@ -19,6 +20,10 @@ pub(crate) fn test() -> Result<Option<String>> {
     metrics_exist(&deploy)?;
     proxy_options(&deploy)?;
     haproxy()?;
+    nginx(&deploy)?;
+    apache(&deploy)?;
+    caddy(&deploy)?;
+    varnish(&deploy)?;
     configuration_in_cluster(&deploy.join("kubernetes/balancer.yaml"))?;
     prometheus(&deploy.join("prometheus"))?;
     let Ok(programs) = python::environment() else {
@@ -64,6 +69,81 @@ fn haproxy() -> Result<()> {
             )
             .env("CLEARSEAL_METRICS", "127.0.0.1:8404"))?;
     }
+    Ok(())
+}
+
+/// Folder for a proxy's files, and for a configuration that includes the shipped one.
+fn scratch(name: &str) -> Result<PathBuf> {
+    let folder = paths::target()?.join("reverse-proxies").join(name);
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+fn nginx(deploy: &Path) -> Result<()> {
+    if needs::debian("nginx", "nginx-light").is_err() {
+        return skipped::note("deploy::nginx", "no nginx");
+    }
+    let (folder, shipped) = (scratch("nginx")?, deploy.join("nginx/clearseal.conf"));
+    let main = folder.join("nginx.conf");
+    let (pid, log) = (folder.join("nginx.pid"), folder.join("error.log"));
+    let text = format!(
+        "pid {};\nerror_log {};\nevents {{}}\nhttp {{ include {}; }}\n",
+        pid.display(),
+        log.display(),
+        shipped.display()
+    );
+    fs::write(&main, text)?;
+    run(Command::new("nginx").args(["-t", "-q", "-c"]).arg(main))
+}
+
+/// Folder of Apache's modules on Debian, and the modules that the configuration needs.
+const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
+const APACHE_NEEDS: [&str; 4] = ["mpm_event", "authz_core", "proxy", "proxy_http"];
+
+fn apache(deploy: &Path) -> Result<()> {
+    if needs::debian("apache2", "apache2-bin").is_err() || !Path::new(APACHE_MODULES).is_dir() {
+        return skipped::note("deploy::apache", "no apache2 of Debian");
+    }
+    let (folder, shipped) = (scratch("apache")?, deploy.join("apache/clearseal.conf"));
+    let main = folder.join("apache.conf");
+    let modules: String = APACHE_NEEDS
+        .map(|name| format!("LoadModule {name}_module {APACHE_MODULES}/mod_{name}.so\n"))
+        .concat();
+    let text = format!(
+        "ServerRoot {folder}\nServerName localhost\nPidFile {folder}/pid\nErrorLog {folder}/log\n{modules}Include {}\n",
+        shipped.display(),
+        folder = folder.display()
+    );
+    fs::write(&main, text)?;
+    run(Command::new("apache2").args(["-t", "-f"]).arg(main))
+}
+
+fn caddy(deploy: &Path) -> Result<()> {
+    if needs::debian("caddy", "caddy").is_err() {
+        return skipped::note("deploy::caddy", "no caddy");
+    }
+    run(Command::new("caddy")
+        .args(["validate", "--adapter", "caddyfile", "--config"])
+        .arg(deploy.join("caddy/Caddyfile")))
+}
+
+fn varnish(deploy: &Path) -> Result<()> {
+    if needs::debian("varnishd", "varnish").is_err() {
+        return skipped::note("deploy::varnish", "no varnishd");
+    }
+    // Prints the program that it makes of the configuration.
+    let output = Command::new("varnishd")
+        .arg("-C")
+        .arg("-n")
+        .arg(scratch("varnish")?)
+        .arg("-f")
+        .arg(deploy.join("varnish/clearseal.vcl"))
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "varnishd refuses deploy/varnish: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(())
 }
 
