@@ -15,6 +15,7 @@
 //! | `worker`, `team`, `processors` | how threads work together on one request |
 //! | `forward` | the computations of a layer |
 //! | `bands` | which rows a thread computes |
+//! | `memory` | the memory of a forward pass, and how many sequences it takes at once |
 //! | `panels`, `buffer` | the memory layout of activations |
 //! | `narrow` | activations in less than f32 |
 //! | `positions` | rotations of queries and keys, and biases for distances |
@@ -32,6 +33,7 @@ mod encoder;
 mod forward;
 mod isa;
 mod kernels;
+mod memory;
 mod narrow;
 mod packed;
 mod panels;

@@ -5,147 +5,27 @@ use std::iter::repeat;
 
 use zeroize::Zeroize as _;
 
-use super::bands::{BandQueues, Banded, Bands, MAX_BANDS, ThreadIndex};
-use super::buffer::Buffer;
+use super::bands::{BandQueues, Banded, Bands, MAX_BANDS};
 use super::isa::{Bf16, Isa};
 use super::kernels::{
-    Activate, AddNormalised, AttentionHead, AttentionScratch, Embed, Finish, Mask, Norm, Normalise,
-    NormaliseInto, Pool, Product, Quantise, Rotate, Round, Widened,
+    Activate, AddNormalised, AttentionHead, Embed, Finish, Mask, Norm, Normalise, NormaliseInto,
+    Pool, Product, Quantise, Rotate, Round,
 };
+use super::memory::{Memory, ThreadMemory};
 use super::narrow::{Narrow, NarrowMemory};
 use super::packed::Packed;
-use super::panels::{MAX_WIDE_PANELS, PANEL, Panels, Queue, RowBlocks, stride};
+use super::panels::{MAX_WIDE_PANELS, PANEL, Panels, Queue, RowBlocks};
 use super::positions::Rotations;
 use super::source::Pair;
 use super::team::Team;
-use super::weights::{Layer, Matrix, Weights, has_branches};
-use crate::architecture::NormPlace;
+use super::weights::{Layer, Matrix, Weights};
 use crate::{Activation, Shape};
-
-/// Most tokens of a group: enough for a matrix product to run at full speed, and few enough for activations to stay in the
-/// second-level cache. With groups of twice the size, each token takes a quarter more time.
-pub(super) const GROUP: usize = 256;
 
 /// Fewer rows per thread than this are not worth waking a helper for.
 const ROWS_WORTH_SHARING: usize = 16;
 
 /// Pieces of work per thread of a team. More pieces balance the load better; fewer have less overhead.
 const PIECES: usize = 6;
-
-/// Memory of one thread of a team.
-pub(super) struct ThreadMemory {
-    thread: ThreadIndex,
-    attention: AttentionScratch,
-    widened: Widened,
-}
-
-impl ThreadMemory {
-    pub(super) fn new(thread: ThreadIndex, weights: &Weights) -> Self {
-        let shape = weights.shape();
-        Self {
-            thread,
-            attention: AttentionScratch::new(GROUP.min(shape.max_tokens), shape.head),
-            widened: Widened::new(weights.precision(), weights.isa()),
-        }
-    }
-}
-
-/// All memory that a forward pass writes, for groups of up to `rows` tokens.
-pub(super) struct Memory {
-    rows: usize,
-    /// The residual stream: one row of `hidden` floats per token.
-    states: Buffer,
-    /// The stream, normalised for a branch; empty where the stream itself is.
-    normed: Buffer,
-    /// The result of a branch that is normalised before it is added; empty where it is added at once.
-    branch: Buffer,
-    /// Queries, keys, values and context during attention; the wide layer during the feed-forward network. Neither needs the
-    /// other's values.
-    wide: Buffer,
-    narrow: NarrowMemory,
-    /// Token and position of each row.
-    tokens: Vec<(u32, u32)>,
-    /// First row and length of each sequence.
-    sequences: Vec<(usize, usize)>,
-    /// A pooled row, where further steps follow.
-    pooled: Vec<f32>,
-}
-
-/// Widths of the buffers, in floats for each token.
-struct Widths {
-    normed: usize,
-    branch: usize,
-    wide: usize,
-    /// The widest input of a product.
-    input: usize,
-}
-
-impl Widths {
-    fn new(shape: &Shape) -> Self {
-        let block = shape.block();
-        let attention = 2 * (shape.queries() + shape.keys());
-        let projections = 1 + usize::from(block.gated);
-        Self {
-            normed: if block.place == NormPlace::After {
-                0
-            } else {
-                shape.hidden
-            },
-            branch: if has_branches(shape) { shape.hidden } else { 0 },
-            wide: attention.max(projections * shape.feed_forward),
-            input: shape.feed_forward.max(shape.hidden).max(shape.queries()),
-        }
-    }
-}
-
-impl Memory {
-    /// For a team of `threads`, and sequences of up to `longest` tokens.
-    pub(super) fn new(weights: &Weights, threads: usize, longest: usize) -> Self {
-        let shape = weights.shape();
-        let widths = Widths::new(shape);
-        let rows = GROUP.max(longest);
-        let all_rows = rows + Bands::spare_rows(threads);
-        let floats = |features: usize| features / PANEL * stride(all_rows);
-        Self {
-            rows,
-            states: Buffer::poisoned(floats(shape.hidden)),
-            normed: Buffer::poisoned(floats(widths.normed)),
-            branch: Buffer::poisoned(floats(widths.branch)),
-            wide: Buffer::poisoned(floats(widths.wide)),
-            narrow: NarrowMemory::new(
-                weights.precision(),
-                weights.isa(),
-                floats(widths.input),
-                rows,
-            ),
-            tokens: Vec::with_capacity(rows),
-            sequences: Vec::with_capacity(rows),
-            pooled: match weights.head().only_normalised() {
-                Some(_) => Vec::new(),
-                None => vec![f32::NAN; weights.head().width()],
-            },
-        }
-    }
-
-    /// Most tokens of a sequence.
-    pub(super) fn longest(&self) -> usize {
-        self.rows
-    }
-
-    /// Returns how many of `sequences`, from the first on, form the next group: groups of equal size instead of full groups and a
-    /// small last one. A sequence above [`GROUP`] tokens is a group by itself. Never zero.
-    pub(super) fn next_group_len(sequences: &[&[u32]]) -> usize {
-        let total: usize = sequences.iter().map(|sequence| sequence.len()).sum();
-        let aim = total.div_ceil(total.div_ceil(GROUP).max(1));
-        let mut rows = 0;
-        let next_group_len = sequences.iter().take_while(|sequence| {
-            let fits = rows < aim && rows + sequence.len() <= GROUP;
-            rows += sequence.len();
-            fits
-        });
-        next_group_len.count().max(1)
-    }
-}
 
 /// Encodes `group`, whose tokens and lengths have been checked, into `out`.
 pub(super) fn forward(

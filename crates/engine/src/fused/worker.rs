@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::super::{EncodeError, check_sequences};
 use super::bands::ThreadIndex;
-use super::forward::{GROUP, Memory, ThreadMemory, forward};
+use super::forward::forward;
+use super::memory::{GROUP, Memory, ThreadMemory};
 use super::team::Team;
 use super::weights::Weights;
 
