@@ -23,7 +23,7 @@ pub(super) struct Refusal {
     /// Methods that the path takes.
     allow: Option<String>,
     /// Time after which the enclave or its host wants to be asked again.
-    retry_after: Option<HeaderValue>,
+    retry_after: Option<Box<HeaderValue>>,
     /// Whether the same request may succeed later.
     pub(super) is_transient: bool,
 }
@@ -174,7 +174,7 @@ impl Refusal {
                 ..Self::ANSWER
             };
         };
-        let retry_after = headers.get(header::RETRY_AFTER).cloned();
+        let retry_after = headers.get(header::RETRY_AFTER).cloned().map(Box::new);
         Self {
             status,
             code: code.into(),
@@ -201,7 +201,8 @@ impl Refusal {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if self.is_transient {
-            let seconds = self.retry_after.unwrap_or(HeaderValue::from_static("1"));
+            let seconds = self.retry_after.map(|seconds| *seconds);
+            let seconds = seconds.unwrap_or(HeaderValue::from_static("1"));
             headers.insert(header::RETRY_AFTER, seconds);
         }
         if let Some(Ok(methods)) = self.allow.map(HeaderValue::try_from) {

@@ -19,6 +19,11 @@ impl Proxy {
     }
 }
 
+/// Takes the vectors out of an answer.
+type Extract = fn(&Value) -> Value;
+/// Takes the message out of an error.
+type ReadMessage<'a> = &'a dyn Fn(&Value) -> String;
+
 #[test]
 fn every_dialect_is_sealed_and_gets_its_own_form() {
     let host = Host::start(31);
@@ -30,7 +35,7 @@ fn every_dialect_is_sealed_and_gets_its_own_form() {
     let named = json!({"model": MODEL, "input": ["a", "b"]});
     let cohere = json!({"model": MODEL, "texts": ["a", "b"], "input_type": "search_document", "embedding_types": ["float"]});
     let texts = json!({"inputs": ["a", "b"]});
-    let cases: [(&str, &Value, fn(&Value) -> Value); 7] = [
+    let cases: [(&str, &Value, Extract); 7] = [
         ("/api/embed", &named, |answer| answer["embeddings"].clone()),
         ("/embed", &texts, Value::clone),
         ("/", &texts, Value::clone),
@@ -115,7 +120,7 @@ fn errors_have_the_form_that_the_client_prints() {
     let azure = format!("/openai/deployments/{MODEL}/embeddings");
     let text =
         |answer: &Value, member: &str| answer[member].as_str().unwrap_or_default().to_owned();
-    let forms: [(&str, [Value; 2], &dyn Fn(&Value) -> String); 4] = [
+    let forms: [(&str, [Value; 2], ReadMessage<'_>); 4] = [
         (
             "/api/embed",
             [
