@@ -45,6 +45,9 @@ struct Judgement {
     model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     release: Option<String>,
+    /// The prompt before the text.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    prompt: String,
     /// How much of the text was read.
     tokens: u32,
     truncated: bool,
@@ -79,6 +82,7 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
                 .policy
                 .as_ref()
                 .and_then(|policy| policy.release.clone()),
+            prompt: evidence.prompt.clone(),
             tokens: proof.read.tokens,
             truncated: proof.read.truncated,
         });
@@ -149,6 +153,10 @@ fn print(judged: &[Judgement]) -> Result<()> {
             true => ", and the text was longer",
             false => "",
         };
+        let after = match one.prompt.is_empty() {
+            true => String::new(),
+            false => format!(" after the prompt {:?}", one.prompt),
+        };
         match &one.code {
             Some(code) => put(&format!(
                 "line {}: {} {code}: {}",
@@ -157,7 +165,7 @@ fn print(judged: &[Judgement]) -> Result<()> {
                 one.message.as_deref().unwrap_or_default()
             ))?,
             None => put(&format!(
-                "line {}: {}; {} of {} tokens{cut}, release {}",
+                "line {}: {}; {} of {} tokens{cut}{after}, release {}",
                 one.line,
                 one.verdict.as_str(),
                 one.model.as_deref().unwrap_or("?"),

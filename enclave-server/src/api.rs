@@ -34,6 +34,7 @@ mod offload;
 #[cfg(test)]
 mod openapi;
 mod problem;
+mod prompt;
 mod readiness;
 mod receipt;
 pub mod replay;

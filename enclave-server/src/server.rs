@@ -354,7 +354,8 @@ pub(crate) fn build_embedder(
     {
         tracing::debug!("the thread pool of this process exists already");
     }
+    let prompts = model.recipe.prompts().clone();
     let encoder = model.build_encoder(engine.choice, engine.precision, threads)?;
     let pool = Pool::start(encoder, threads.get(), engine.limits).map_err(StartError::Threads)?;
-    Ok(Embedder::new(tokenizer, pool)?)
+    Ok(Embedder::new(tokenizer, pool)?.with_prompts(prompts))
 }

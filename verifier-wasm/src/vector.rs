@@ -21,6 +21,10 @@ pub struct VectorAppraisal {
     /// Index of the item in its answer, from 0; absent if the proof could not be read.
     #[tsify(type = "number | null")]
     pub index: Option<u64>,
+    /// The prompt that the model read before the text, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[tsify(optional)]
+    pub prompt: Option<String>,
     /// Number of tokens of the text that the model read, special ones included.
     pub tokens: Option<u32>,
     /// Whether the text had more tokens.
@@ -43,6 +47,7 @@ pub fn verify_vector(
         attestation: None,
         receipt: refused_unchecked(&refusal),
         index: None,
+        prompt: None,
         tokens: None,
         truncated: None,
     });
@@ -63,6 +68,7 @@ fn judge(
         attestation: Some(report.attestation),
         receipt: report.receipt,
         index: Some(proof.index),
+        prompt: Some(evidence.prompt).filter(|prompt| !prompt.is_empty()),
         tokens: Some(proof.read.tokens),
         truncated: Some(proof.read.truncated),
     })

@@ -57,18 +57,19 @@ fn run() -> Result<Value, Box<dyn Error>> {
         return Err("tokenizer.json has tokens beyond vocab_size".into());
     }
     let request: Value = serde_json::from_reader(io::stdin().lock())?;
-    let tokenizer = match request.get("prompt_name").and_then(Value::as_str) {
-        None => tokenizer,
+    let prompts = recipe.prompts();
+    let prompt = match request.get("prompt_name").and_then(Value::as_str) {
+        None => prompts.default_text().unwrap_or_default(),
         Some(name) => {
-            let prompt = recipe.prompts().texts.get(name);
-            tokenizer.with_prompt(prompt.ok_or("the model has no such prompt")?)
+            let prompt = prompts.texts.get(name);
+            prompt.ok_or("the model has no such prompt")?
         }
     };
     let texts = request.get("texts").and_then(Value::as_array);
     let tokens = texts
         .ok_or("the request has no texts")?
         .iter()
-        .map(|text| tokenizer.encode(text.as_str().unwrap_or_default()))
+        .map(|text| tokenizer.encode_after(prompt, text.as_str().unwrap_or_default()))
         .collect::<Result<Vec<_>, _>>()?;
     let sequences: Vec<_> = tokens.iter().map(|tokens| tokens.ids.as_slice()).collect();
     let rows = encoder.encode(&sequences)?;

@@ -5,12 +5,14 @@ use std::sync::{Arc, Weak};
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use zeroize::Zeroizing;
 
-use super::{Health, LoadError, Observer, Pool, PoolError, Tokenizer, TokenizerError, Tokens};
+use super::{Health, LoadError, Observer, Pool, PoolError, Prompts};
+use super::{Tokenizer, TokenizerError, Tokens};
 
 /// A tokenizer and the inference threads.
 pub struct Embedder {
     tokenizer: Arc<Tokenizer>,
     pool: Pool,
+    prompts: Prompts,
 }
 
 /// Inputs to embed.
@@ -96,10 +98,17 @@ impl Embedder {
         Ok(Self {
             tokenizer: Arc::new(tokenizer),
             pool,
+            prompts: Prompts::default(),
         })
     }
 
-    /// Embeds `inputs`. Dropping the future cancels work that has not started.
+    /// Adds the model's prompts, of which the tokenizer has the default one.
+    #[must_use]
+    pub fn with_prompts(self, prompts: Prompts) -> Self {
+        Self { prompts, ..self }
+    }
+
+    /// Embeds `inputs`, texts after the model's default prompt. Dropping the future cancels work that has not started.
     ///
     /// # Errors
     /// [`EmbedError`].
@@ -108,8 +117,23 @@ impl Embedder {
         inputs: Inputs,
         overlong: Overlong,
     ) -> Result<Embeddings, EmbedError> {
+        let prompt = Zeroizing::new(self.tokenizer.prompt().to_owned());
+        self.embed_after(prompt, inputs, overlong).await
+    }
+
+    /// Like [`embed`](Self::embed), after `prompt` instead of the default one. Lists of token ids are read without a prompt.
+    ///
+    /// # Errors
+    /// [`EmbedError`].
+    pub async fn embed_after(
+        &self,
+        prompt: Zeroizing<String>,
+        inputs: Inputs,
+        overlong: Overlong,
+    ) -> Result<Embeddings, EmbedError> {
         let deadline = self.pool.deadline();
-        let tokens = match tokio::time::timeout_at(deadline.into(), self.tokenize(inputs)).await {
+        let tokenized = self.tokenize(prompt, inputs);
+        let tokens = match tokio::time::timeout_at(deadline.into(), tokenized).await {
             Ok(tokens) => tokens?,
             Err(_) => return Err(PoolError::Deadline.into()),
         };
@@ -145,6 +169,11 @@ impl Embedder {
         self.pool.encoder().dimension()
     }
 
+    /// The model's prompts.
+    pub fn prompts(&self) -> &Prompts {
+        &self.prompts
+    }
+
     /// Whether embeddings have unit length.
     pub fn is_normalised(&self) -> bool {
         self.pool.encoder().is_normalised()
@@ -170,7 +199,11 @@ impl Embedder {
         self.pool.observe(observer);
     }
 
-    async fn tokenize(&self, inputs: Inputs) -> Result<Vec<Tokens>, EmbedError> {
+    async fn tokenize(
+        &self,
+        prompt: Zeroizing<String>,
+        inputs: Inputs,
+    ) -> Result<Vec<Tokens>, EmbedError> {
         let texts = match inputs {
             Inputs::Pieces(pieces) => {
                 return pieces
@@ -182,14 +215,15 @@ impl Embedder {
             Inputs::Texts(texts) => Zeroizing::new(texts),
         };
         // Takes at most some hundred microseconds; switching threads would not be cheaper.
-        if texts.iter().map(String::len).sum::<usize>() <= INLINE_BYTES {
+        let bytes = texts.iter().map(|text| prompt.len() + text.len());
+        if bytes.sum::<usize>() <= INLINE_BYTES {
             return texts
                 .iter()
                 .enumerate()
-                .map(|(index, text)| with_index(index, self.tokenizer.encode(text)))
+                .map(|(index, text)| with_index(index, self.tokenizer.encode_after(&prompt, text)))
                 .collect();
         }
-        let (tokens, _) = tokenize_on_rayon(Arc::clone(&self.tokenizer), texts);
+        let (tokens, _) = tokenize_on_rayon(Arc::clone(&self.tokenizer), prompt, texts);
         tokens.await
     }
 }
@@ -202,6 +236,7 @@ fn with_index<T>(index: usize, outcome: Result<T, TokenizerError>) -> Result<T, 
 /// reference lets a test check whether the guard still exists.
 fn tokenize_on_rayon(
     tokenizer: Arc<Tokenizer>,
+    prompt: Zeroizing<String>,
     texts: Zeroizing<Vec<String>>,
 ) -> (
     impl Future<Output = Result<Vec<Tokens>, EmbedError>>,
@@ -210,7 +245,8 @@ fn tokenize_on_rayon(
     let waiting = Arc::new(());
     let awaited = Arc::downgrade(&waiting);
     let watched = Weak::clone(&awaited);
-    let tokens = tokio::task::spawn_blocking(move || tokenize(&tokenizer, &texts, &watched));
+    let tokens =
+        tokio::task::spawn_blocking(move || tokenize(&tokenizer, &prompt, &texts, &watched));
     let tokens = async move {
         let tokens = tokens.await;
         drop(waiting);
@@ -222,12 +258,13 @@ fn tokenize_on_rayon(
 /// Tokenizes on several threads; stops once the guard behind `awaited` has been dropped.
 fn tokenize(
     tokenizer: &Tokenizer,
+    prompt: &str,
     texts: &[String],
     awaited: &Weak<()>,
 ) -> Result<Vec<Tokens>, EmbedError> {
     let encode = |(index, text): (usize, &String)| match awaited.strong_count() {
         0 => Err(EmbedError::Pool(PoolError::Failed)),
-        _ => with_index(index, tokenizer.encode(text)),
+        _ => with_index(index, tokenizer.encode_after(prompt, text)),
     };
     // Rayon's global pool: as many threads as for inference, asleep otherwise.
     let texts = texts.par_iter().with_min_len(TEXTS_EACH);
@@ -272,12 +309,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn each_text_is_read_after_the_prompt() {
+        let embedder = embedder(10, 100).unwrap();
+        // Few texts are tokenized by the caller, many on rayon's threads.
+        for count in [1, 400] {
+            let texts = |text: &str| Inputs::Texts(vec![text.to_owned(); count]);
+            let embed = |prompt: &str, text| {
+                let prompt = Zeroizing::new(prompt.to_owned());
+                embedder.embed_after(prompt, texts(text), Overlong::Cut)
+            };
+            let joined = embed("", "word1 word2").await.unwrap();
+            let prompted = embed("word1 ", "word2").await.unwrap();
+            assert_eq!(prompted.items, joined.items);
+            assert_eq!(prompted.values, joined.values);
+            let bare = embed("", "word2").await.unwrap();
+            assert_ne!(bare.items, joined.items);
+        }
+    }
+
+    #[tokio::test]
     async fn texts_of_a_cancelled_request_are_not_tokenized() {
         let embedder = embedder(10, 100).unwrap();
         let texts = vec!["word1 word2".to_owned(); 3];
         let elsewhere = || {
             tokenize_on_rayon(
                 Arc::clone(&embedder.tokenizer),
+                Zeroizing::default(),
                 Zeroizing::new(texts.clone()),
             )
         };
@@ -290,10 +347,10 @@ mod tests {
 
         let waiting = Arc::new(());
         let awaited = Arc::downgrade(&waiting);
-        let tokens = tokenize(&embedder.tokenizer, &texts, &awaited).unwrap();
+        let tokens = tokenize(&embedder.tokenizer, "", &texts, &awaited).unwrap();
         assert_eq!(tokens.len(), 3);
         drop(waiting);
-        let refused = tokenize(&embedder.tokenizer, &texts, &awaited);
+        let refused = tokenize(&embedder.tokenizer, "", &texts, &awaited);
         assert!(matches!(refused, Err(EmbedError::Pool(PoolError::Failed))));
     }
 

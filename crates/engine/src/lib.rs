@@ -62,7 +62,7 @@ pub use pool::{Health, Observer, Pool, PoolError, PoolLimits};
 pub use recipe::{ModelFiles, Problem, Prompts, Recipe, RecipeError};
 pub use shape::{Activation, Attention, Biases, Local, Pooling, Rotary, Shape};
 pub use static_encoder::StaticEncoder;
-pub use tokenize::{MAX_TEXT_BYTES, Tokenizer, TokenizerError, Tokens};
+pub use tokenize::{MAX_PROMPT_BYTES, MAX_TEXT_BYTES, Tokenizer, TokenizerError, Tokens};
 pub use weights::{Weight, Weights, WeightsError};
 
 /// A forward pass: token ids in, one embedding per sequence out.

@@ -14,7 +14,7 @@ mod pipeline;
 
 use cut::{WINDOW, cut};
 use description::{largest_id, lower_case_first, padding_token, read, special_tokens};
-pub use error::{MAX_TEXT_BYTES, TokenizerError};
+pub use error::{MAX_PROMPT_BYTES, MAX_TEXT_BYTES, TokenizerError};
 use pipeline::Pipeline;
 use zeroize::Zeroizing;
 
@@ -38,7 +38,7 @@ pub struct Tokenizer {
     /// Bytes of a text that are tokenized at once, so that a text costs no more than the tokens that are kept of it.
     /// `usize::MAX` where a cut might change a token.
     window: usize,
-    /// Placed before every text.
+    /// Placed before every text, unless a caller names another prompt.
     prompt: String,
     /// A text that is too long loses its beginning; the window is unbounded then.
     keep_end: bool,
@@ -131,7 +131,7 @@ impl Tokenizer {
         })
     }
 
-    /// Places `prompt` before every text. Token ids from a caller are taken as they are.
+    /// Makes `prompt` the default one. Token ids from a caller are taken as they are.
     #[must_use]
     pub fn with_prompt(self, prompt: &str) -> Self {
         Self {
@@ -140,26 +140,39 @@ impl Tokenizer {
         }
     }
 
+    /// The default prompt; empty if there is none.
+    pub(crate) fn prompt(&self) -> &str {
+        &self.prompt
+    }
+
     /// One more than the largest token id, special tokens included. Equals the number of tokens where ids have no gaps.
     pub fn vocabulary(&self) -> usize {
         self.vocabulary as usize
     }
 
-    /// Returns the tokens of `text`: exactly those that would be kept if the whole text were tokenized.
+    /// Returns the tokens of `text` after the default prompt: exactly those that would be kept if both were tokenized whole.
     ///
     /// # Errors
     /// [`TokenizerError`], without quoting the text.
     pub fn encode(&self, text: &str) -> Result<Tokens, TokenizerError> {
+        self.encode_after(&self.prompt, text)
+    }
+
+    /// Like [`encode`](Self::encode), after `prompt` instead of the default one.
+    ///
+    /// # Errors
+    /// Those of [`encode`](Self::encode).
+    pub fn encode_after(&self, prompt: &str, text: &str) -> Result<Tokens, TokenizerError> {
         if text.len() > MAX_TEXT_BYTES {
             return Err(TokenizerError::TextTooLong { bytes: text.len() });
         }
         let most = self.text_tokens();
         let mut ids = Vec::with_capacity(self.max_tokens.min(text.len() / 2 + 4));
         ids.extend_from_slice(&self.prefix);
-        let truncated = if self.prompt.is_empty() {
+        let truncated = if prompt.is_empty() {
             self.add_pieces(text, &mut ids, most)?
         } else {
-            let text = Zeroizing::new([&self.prompt, text].concat());
+            let text = Zeroizing::new([prompt, text].concat());
             self.add_pieces(&text, &mut ids, most)?
         };
         ids.extend_from_slice(&self.suffix);

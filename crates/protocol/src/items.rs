@@ -41,6 +41,19 @@ pub enum Input<'a> {
     Text(&'a str),
     /// Token ids, without special tokens.
     Tokens(&'a [u32]),
+    /// A text after a prompt that is not empty: the model read both as one text.
+    Prompted(&'a str, &'a str),
+}
+
+impl<'a> Input<'a> {
+    /// The text after `prompt`. An empty prompt changes nothing, and token ids are read without one.
+    #[must_use]
+    pub fn after(self, prompt: &'a str) -> Self {
+        match self {
+            Self::Text(text) if !prompt.is_empty() => Self::Prompted(prompt, text),
+            other => other,
+        }
+    }
 }
 
 /// How much of an input the model read.
@@ -64,7 +77,7 @@ pub fn item_salt(salt: &[u8; SALT_LEN], index: u64) -> Zeroizing<[u8; 32]> {
 }
 
 /// Commitment to an input: SHA-256("clearseal/1 item input" ‖ 0x00 ‖ item salt ‖ 0x00 ‖ UTF-8), for token ids with 0x01 and 4
-/// bytes each, big-endian.
+/// bytes each, big-endian; after a prompt with 0x02 ‖ length of the prompt, 8 bytes, big-endian ‖ prompt ‖ text.
 pub fn input_hash(item_salt: &[u8; 32], input: Input<'_>) -> Hash {
     let mut hash = Sha256::new()
         .chain_update(INPUT_LABEL)
@@ -72,6 +85,12 @@ pub fn input_hash(item_salt: &[u8; 32], input: Input<'_>) -> Hash {
     match input {
         Input::Text(text) => {
             hash.update([0]);
+            hash.update(text);
+        }
+        Input::Prompted(prompt, text) => {
+            hash.update([2]);
+            hash.update((prompt.len() as u64).to_be_bytes());
+            hash.update(prompt);
             hash.update(text);
         }
         Input::Tokens(tokens) => {
@@ -192,6 +211,9 @@ mod tests {
             of(&item_salt(&[2; 32], 0), 0, text, &[1.0], read),
             of(&salt, 1, text, &[1.0], read),
             of(&salt, 0, Input::Text("abce"), &[1.0], read),
+            of(&salt, 0, text.after("ab"), &[1.0], read),
+            of(&salt, 0, Input::Text("cd").after("ab"), &[1.0], read),
+            of(&salt, 0, Input::Text("d").after("abc"), &[1.0], read),
             of(&salt, 0, Input::Tokens(&[0x6162_6364]), &[1.0], read),
             of(&salt, 0, text, &[1.5], read),
             of(&salt, 0, text, &[1.0, 0.0], read),

@@ -2,7 +2,8 @@
 //!
 //! [Tensors](crate::channel::tensor) after each other, each followed by zeros to a multiple of 8 bytes: `embedding` (float32,
 //! rows × dimension), `tokens` (32-bit integers, rows) and `truncated` (bytes 0 or 1, rows). If the enclave commits to its
-//! [items](crate::items), `items` (32 bytes) comes first: the root of the tree over them.
+//! [items](crate::items), `items` (32 bytes) comes first: the root of the tree over them. If the model read a prompt before each
+//! text, `prompt` (bytes, UTF-8) comes last.
 
 use std::ops::Range;
 
@@ -17,6 +18,7 @@ pub const MEDIA_TYPE: &str = "application/vnd.clearseal.tensors";
 const EMBEDDING: &str = "embedding";
 const TOKENS: &str = "tokens";
 const TRUNCATED: &str = "truncated";
+const PROMPT: &str = "prompt";
 
 /// Header of the tensor `items`, with which content that states a root begins.
 const ITEMS_HEADER: &[u8; 24] = b"\x01\x05\x01\x05\0\0\0\0\x20\0\0\0\0\0\0\0items\0\0\0";
@@ -104,6 +106,24 @@ pub(crate) fn stated_root(content: &[u8]) -> Option<Hash> {
     Some(*root)
 }
 
+/// Appends to tensors the prompt that the model read before each text.
+///
+/// # Errors
+/// [`ChannelError::Tensor`].
+pub fn append_prompt(prompt: &str, out: &mut Vec<u8>) -> Result<(), ChannelError> {
+    append_header(Dtype::U8, &[prompt.len() as u64], PROMPT, out)?;
+    out.extend_from_slice(prompt.as_bytes());
+    pad(out);
+    Ok(())
+}
+
+/// The prompt that tensors state, if any.
+pub fn stated_prompt(content: &[u8]) -> Option<&str> {
+    let rest = content.get(Layout::of(content).ok()?.end..)?;
+    let (prompt, _) = Tensor::parse_first(rest).ok()?;
+    std::str::from_utf8(prompt.data()).ok()
+}
+
 /// Positions of the tensors in the output of [`Vectors::encode`], for readers that use them in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
@@ -117,6 +137,8 @@ pub struct Layout {
     pub tokens: Range<usize>,
     /// One byte a text, 0 or 1.
     pub truncated: Range<usize>,
+    /// End of these tensors. The prompt follows, if there is one.
+    end: usize,
 }
 
 impl Layout {
@@ -142,13 +164,19 @@ impl Layout {
         let (tokens, rest) = Tensor::parse_first(rest)?;
         let counts = place(&tokens, rest);
         let (truncated, rest) = Tensor::parse_first(rest)?;
+        let flagged = place(&truncated, rest);
+        let end = content.len() - rest.len();
+        if !rest.is_empty() {
+            let (prompt, rest) = Tensor::parse_first(rest)?;
+            if prompt.name() != PROMPT || prompt.dtype() != Dtype::U8 || !rest.is_empty() {
+                return Err(UNFIT);
+            }
+        }
         let names = [embedding.name(), tokens.name(), truncated.name()];
         let types = [embedding.dtype(), tokens.dtype(), truncated.dtype()];
         let (&[rows, dimension], true) = (
             embedding.shape(),
-            names == [EMBEDDING, TOKENS, TRUNCATED]
-                && types == [Dtype::F32, Dtype::I32, Dtype::U8]
-                && rest.is_empty(),
+            names == [EMBEDDING, TOKENS, TRUNCATED] && types == [Dtype::F32, Dtype::I32, Dtype::U8],
         ) else {
             return Err(UNFIT);
         };
@@ -162,7 +190,8 @@ impl Layout {
             dimension: usize::try_from(dimension).map_err(|_| UNFIT)?,
             values,
             tokens: counts,
-            truncated: place(&truncated, rest),
+            truncated: flagged,
+            end,
         })
     }
 }
@@ -259,6 +288,30 @@ mod tests {
         let at = flag.len() - 8;
         flag[at] = 2;
         assert!(Vectors::decode(&flag).is_err());
+    }
+
+    #[test]
+    fn a_prompt_follows_the_others() {
+        let bare = example().encode().unwrap();
+        assert_eq!(stated_prompt(&bare), None);
+        let mut bytes = bare.clone();
+        append_prompt("query: é", &mut bytes).unwrap();
+        assert!(bytes.len().is_multiple_of(8));
+        assert_eq!(stated_prompt(&bytes), Some("query: é"));
+        assert!(Vectors::decode(&bytes).unwrap() == example());
+        for end in bare.len() + 1..bytes.len() {
+            assert!(Vectors::decode(&bytes[..end]).is_err(), "{end}");
+        }
+        append_prompt("again", &mut bytes).unwrap();
+        assert!(Vectors::decode(&bytes).is_err());
+        let other = bare.len()
+            + bytes[bare.len()..]
+                .windows(6)
+                .position(|it| it == b"prompt")
+                .unwrap();
+        bytes.truncate(bytes.len() - 40);
+        bytes[other] = b'P';
+        assert!(Vectors::decode(&bytes).is_err());
     }
 
     #[test]

@@ -17,11 +17,11 @@ struct InputCommitment {
 }
 
 impl Commitments {
-    /// Commits to `inputs`, in their order.
-    pub(super) fn to(inputs: &Inputs, salt: &Salt) -> Self {
+    /// Commits to `inputs`, in their order, each after `prompt`.
+    pub(super) fn to(inputs: &Inputs, prompt: &str, salt: &Salt) -> Self {
         let commit = |(index, input): (u64, Input<'_>)| {
             let salt = item_salt(&salt.0, index);
-            let hash = input_hash(&salt, input);
+            let hash = input_hash(&salt, input.after(prompt));
             InputCommitment { salt, hash }
         };
         Self(match inputs {

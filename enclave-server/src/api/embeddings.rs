@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::http::{Extensions, header};
 use axum::response::{IntoResponse, Response};
 use base64ct::{Base64, Encoding};
-use engine::{Embeddings, Inputs, Overlong, normalise};
+use engine::{Embeddings, Inputs, MAX_PROMPT_BYTES, Overlong, normalise};
 use protocol::inner::MAX_RESPONSE;
 use protocol::items;
-use protocol::vectors::Vectors;
+use protocol::vectors::{Vectors, append_prompt};
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use zeroize::{Zeroize as _, Zeroizing};
@@ -34,6 +34,7 @@ pub(super) async fn embeddings(
     if let Inputs::Pieces(_) = inputs {
         check_tokenizer(&state, request.tokenizer.as_deref())?;
     }
+    let prompt = request.prompt.resolve(state.embedder.prompts(), &inputs)?;
     let full = state.embedder.dimension();
     let dimension = match request.dimensions {
         None => full,
@@ -55,17 +56,19 @@ pub(super) async fn embeddings(
     };
     // Made before the engine takes the inputs. A request that was not sealed has no salt, and gets no tree.
     let salt = extensions.get::<Salt>();
-    let commitments = salt.map(|salt| Commitments::to(&inputs, salt));
-    let embeddings = state.embedder.embed(inputs, overlong).await?;
+    let commitments = salt.map(|salt| Commitments::to(&inputs, &prompt, salt));
+    let embedded = state.embedder.embed_after(prompt.clone(), inputs, overlong);
+    let embeddings = embedded.await?;
     let normalised = state.embedder.is_normalised();
     let mut response = offload(embeddings.values.len() * size_of::<f32>(), || {
         let embeddings = truncate_rows(embeddings, dimension, normalised);
         let root = commitments.map(|commitments| commitments.root(&embeddings));
         let content = match request.format {
-            Format::Tensors => encode_tensors(root, embeddings),
+            Format::Tensors => encode_tensors(root, &prompt, embeddings),
             Format::Float | Format::Base64 => {
                 let remarks = Remarks {
                     items: root.as_ref().map(items::root_text),
+                    prompt: &prompt,
                     ignored: &request.ignored.0,
                 };
                 encode_json(&state.model_id, &embeddings, remarks, request.format, bytes)
@@ -120,8 +123,9 @@ fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usiz
     Ok(count * (row + 128))
 }
 
-/// Upper bound on the other members of an answer in bytes, including the names of the model and of ignored members.
-const AROUND_ROWS: usize = 16 * 1024;
+/// Upper bound on the other members of an answer in bytes, including the prompt and the names of the model and of ignored members.
+/// JSON writes a control character in six bytes.
+const AROUND_ROWS: usize = 16 * 1024 + 6 * MAX_PROMPT_BYTES;
 
 /// Keeps the first `dimension` components of each row, and gives them unit length again if the whole rows have it.
 fn truncate_rows(mut embeddings: Embeddings, dimension: usize, normalised: bool) -> Embeddings {
@@ -161,7 +165,11 @@ fn respond(format: Format, content: Option<Vec<u8>>) -> Result<Response, ApiErro
     Ok(response)
 }
 
-fn encode_tensors(items: Option<[u8; 32]>, mut embeddings: Embeddings) -> Option<Vec<u8>> {
+fn encode_tensors(
+    items: Option<[u8; 32]>,
+    prompt: &str,
+    mut embeddings: Embeddings,
+) -> Option<Vec<u8>> {
     let each = embeddings.items.iter();
     let mut vectors = Vectors {
         items,
@@ -173,9 +181,16 @@ fn encode_tensors(items: Option<[u8; 32]>, mut embeddings: Embeddings) -> Option
         dimension: embeddings.dimension,
         values: std::mem::take(&mut *embeddings.values),
     };
-    let encoded = vectors.encode().ok();
+    let encoded = vectors.encode();
     vectors.values.zeroize();
-    encoded
+    let mut encoded = Zeroizing::new(encoded.ok()?);
+    if !prompt.is_empty() {
+        let mut all = Vec::with_capacity(encoded.len() + prompt.len() + 256);
+        all.extend_from_slice(&encoded);
+        append_prompt(prompt, &mut all).ok()?;
+        return Some(all);
+    }
+    Some(std::mem::take(&mut *encoded))
 }
 
 /// `max_size` is an upper bound in bytes: a buffer that grows would leave copies in freed memory.
@@ -231,6 +246,9 @@ struct Remarks<'a> {
     /// Root of the tree over the items, which the receipt commits to.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<String>,
+    /// Text that the model read before each input, chosen by the request or the model's default.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    prompt: &'a str,
     /// Names of members of the request that have no effect here.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     ignored: &'a [String],

@@ -158,6 +158,11 @@ struct Properties<'a> {
     normalised: bool,
     /// Most tokens of a text that the model reads.
     max_tokens: usize,
+    /// Names of the model's prompts, one of which a request may choose.
+    prompts: Vec<&'a str>,
+    /// The name of the prompt that is used where a request chooses none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default_prompt: Option<&'a str>,
     /// The engine in use.
     engine: &'static str,
     /// Other names than the first, which answers and receipts state.
@@ -167,6 +172,7 @@ struct Properties<'a> {
 impl<'a> Model<'a> {
     fn from_state(state: &'a InnerState, name: &'a str) -> Self {
         let embedder = &state.embedder;
+        let prompts = embedder.prompts();
         Self {
             id: name,
             object: "model",
@@ -176,6 +182,8 @@ impl<'a> Model<'a> {
                 dimension: embedder.dimension(),
                 normalised: embedder.is_normalised(),
                 max_tokens: embedder.max_tokens(),
+                prompts: prompts.texts.keys().map(String::as_str).collect(),
+                default_prompt: prompts.default.as_deref(),
                 engine: embedder.engine(),
                 aliases: &state.aliases,
             },

@@ -11,6 +11,7 @@ use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::input::Input;
+use super::prompt::PromptChoice;
 
 /// The inputs to embed, and the format of the vectors. Other members are ignored, and named in the answer.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -31,6 +32,9 @@ pub(super) struct EmbeddingsRequest {
     pub(super) truncate: bool,
     /// Required with token ids: a name of the model whose tokenizer made them (`TOKENIZER_UNNAMED`).
     pub(super) tokenizer: Option<String>,
+    /// Which text the model reads before each input.
+    #[cfg_attr(test, schemars(flatten))]
+    pub(super) prompt: PromptChoice,
     /// Names of members that have no effect here.
     #[cfg_attr(test, schemars(skip))]
     pub(super) ignored: Ignored,
@@ -120,6 +124,7 @@ impl<'de> Visitor<'de> for Members<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let (mut model, mut input, mut format) = (None, None, None);
         let (mut dimensions, mut truncate, mut tokenizer) = (None, None, None);
+        let (mut prompt_name, mut prompt, mut input_type) = (None, None, None);
         let mut user: Option<Option<String>> = None;
         let mut ignored = Ignored::default();
         while let Some(name) = map.next_key::<String>()? {
@@ -131,6 +136,9 @@ impl<'de> Visitor<'de> for Members<'_> {
                 "dimensions" => read_once(&mut dimensions, "dimensions", &mut map)?,
                 "truncate" => read_once(&mut truncate, "truncate", &mut map)?,
                 "tokenizer" => read_once(&mut tokenizer, "tokenizer", &mut map)?,
+                "prompt_name" => read_once(&mut prompt_name, "prompt_name", &mut map)?,
+                "prompt" => read_once(&mut prompt, "prompt", &mut map)?,
+                "input_type" => read_once(&mut input_type, "input_type", &mut map)?,
                 // OpenAI's clients may send it. It has no effect here.
                 "user" => read_once(&mut user, "user", &mut map)?,
                 _ => {
@@ -151,6 +159,11 @@ impl<'de> Visitor<'de> for Members<'_> {
             dimensions: dimensions.flatten().map(|JsonInteger(number)| number),
             truncate: truncate.flatten().unwrap_or(true),
             tokenizer: tokenizer.flatten(),
+            prompt: PromptChoice {
+                name: prompt_name.flatten(),
+                text: prompt.flatten(),
+                input_type: input_type.flatten(),
+            },
             ignored,
         };
         Ok(request)
@@ -159,13 +172,16 @@ impl<'de> Visitor<'de> for Members<'_> {
 
 /// The static name of a known member: an error must not quote the request.
 fn known_name(name: &str) -> Option<&'static str> {
-    const KNOWN: [&str; 7] = [
+    const KNOWN: [&str; 10] = [
         "model",
         "input",
         "encoding_format",
         "dimensions",
         "truncate",
         "tokenizer",
+        "prompt_name",
+        "prompt",
+        "input_type",
         "user",
     ];
     KNOWN.into_iter().find(|known| *known == name)

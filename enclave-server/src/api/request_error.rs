@@ -48,7 +48,7 @@ fn wrong_form(error: &serde_json::Error, member: Option<&'static str>) -> ApiErr
         "REQUEST_INVALID",
         format!(
             "this is not an embeddings request{about} (line {}, column {}): `model` is a string; `input` a string, a list of strings, token ids or a list of lists of them; \
-             `encoding_format` \"float\", \"base64\" or \"tensors\"; `dimensions` a whole number; `truncate` true or false; `tokenizer` and `user` strings; each at most once",
+             `encoding_format` \"float\", \"base64\" or \"tensors\"; `dimensions` a whole number; `truncate` true or false; `input_type` \"query\" or \"document\"; `tokenizer`, `prompt_name`, `prompt` and `user` strings; each at most once",
             error.line(),
             error.column()
         ),
@@ -195,6 +195,15 @@ mod tests {
             ("dimensions", r#"{"model":"m","input":"x","dimensions":-1}"#),
             ("truncate", r#"{"truncate":"no","model":"m","input":"x"}"#),
             ("tokenizer", r#"{"tokenizer":[],"model":"m","input":"x"}"#),
+            (
+                "prompt_name",
+                r#"{"model":"m","input":"x","prompt_name":7}"#,
+            ),
+            ("prompt", r#"{"model":"m","input":"x","prompt":[]}"#),
+            (
+                "input_type",
+                r#"{"model":"m","input":"x","input_type":"SECRET"}"#,
+            ),
             ("user", r#"{"user":7,"model":"m","input":"x"}"#),
         ] {
             let error = parse(json).err();

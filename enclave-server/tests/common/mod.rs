@@ -25,7 +25,7 @@ use enclave_server::api::{self, AnswerSteps, Limits, Service};
 use enclave_server::keys::{Description, Keyring, Periods};
 use enclave_server::nsm::{Nsm, SimulatedNsm};
 use enclave_server::{Clock, Moment};
-use engine::{Embedder, EncodeError, Encoder, Pool, PoolLimits, Tokenizer};
+use engine::{Embedder, EncodeError, Encoder, Pool, PoolLimits, Prompts, Tokenizer};
 use getrandom::SysRng;
 use merkle::json::{Leaves, Logs, from_json, hex};
 use protocol::exchange::{self, Answer, ExchangeError};
@@ -105,6 +105,7 @@ pub struct Options {
     pub nsm: Box<Wrap>,
     pub periods: Periods,
     pub answer_steps: Option<AnswerSteps>,
+    pub prompts: Prompts,
 }
 
 pub const LIMITS: Limits = Limits {
@@ -125,6 +126,7 @@ impl Default for Options {
             nsm: Box::new(|nsm| nsm),
             periods: Periods::new(Duration::from_secs(3600), Duration::from_secs(30)).unwrap(),
             answer_steps: None,
+            prompts: Prompts::default(),
         }
     }
 }
@@ -185,7 +187,9 @@ impl Rig {
             Tokenizer::from_json(&tokenizer_json(), options.encoder.max_tokens()).unwrap();
         let pool = Pool::start(options.encoder, 2, options.pool).unwrap();
         let state = Arc::new(InnerState {
-            embedder: Embedder::new(tokenizer, pool).unwrap(),
+            embedder: Embedder::new(tokenizer, pool)
+                .unwrap()
+                .with_prompts(options.prompts),
             model_id: MODEL.to_owned(),
             aliases: vec![ALIAS.to_owned()],
             answers: Budget::new(16 << 20, Duration::from_millis(10)),

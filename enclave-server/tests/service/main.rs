@@ -16,6 +16,7 @@ mod log;
 mod openapi;
 mod outer;
 mod private;
+mod prompts;
 mod queue;
 mod sealed;
 mod steps;

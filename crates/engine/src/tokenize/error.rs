@@ -52,5 +52,8 @@ pub enum TokenizerError {
     },
 }
 
+/// Longest prompt in bytes.
+pub const MAX_PROMPT_BYTES: usize = 4 * 1024;
+
 /// Longest text in bytes. The library cannot be interrupted while it tokenizes one.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;

@@ -19,7 +19,7 @@ use crate::inner::InnerRequest;
 use crate::json::JsonText;
 use crate::receipt::MAX_RECEIPT;
 use crate::terms::Terms;
-use crate::vectors::Vectors;
+use crate::vectors::{self, Vectors};
 
 /// Value of the member `format` of evidence.
 pub const EVIDENCE_FORMAT: &str = "clearseal-vector-evidence/1";
@@ -28,7 +28,7 @@ pub const PROOF_FORMAT: &str = "clearseal-vector-proof/1";
 /// Longest of either as JSON, in bytes.
 pub const MAX_LINE: usize = 256 * 1024 + MAX_CRLS.div_ceil(3) * 4;
 
-/// The part that all proofs of one answer share. Reveals nothing about any text or vector.
+/// The part that all proofs of one answer share. Reveals the prompt, and nothing about any text or vector.
 #[derive(Clone)]
 pub struct Evidence {
     /// The receipt as signed.
@@ -43,6 +43,8 @@ pub struct Evidence {
     pub content_hash: Hash,
     /// Number of items in the answer.
     pub count: u64,
+    /// The prompt before each text; empty if there was none.
+    pub prompt: String,
 }
 
 /// Proves one item of an answer. Holds the item's salt, with which texts can be tried for this item. No `Debug`.
@@ -151,6 +153,7 @@ impl Evidence {
             },
             content_hash: hash(&json.content_hash)?,
             count: json.count,
+            prompt: json.prompt,
         })
     }
 
@@ -164,12 +167,13 @@ impl Evidence {
             crls: (!self.crls.is_empty()).then(|| Base64UrlUnpadded::encode_string(&self.crls)),
             content_hash: Base64UrlUnpadded::encode_string(&self.content_hash),
             count: self.count,
+            prompt: self.prompt.clone(),
         };
         // Strings and numbers are always JSON.
         serde_json::to_string(&json).unwrap_or_default()
     }
 
-    /// Verifies that `vector` was computed from `input`, by the model and in the image that the receipt names, against `policy` and
+    /// Verifies that `vector` was computed from `input` after [`prompt`](Self::prompt), by the model and in the image that the receipt names, against `policy` and
     /// as of the receipt's time. A wrong input or vector gives a receipt refused with `RESPONSE_HASH_MISMATCH`.
     ///
     /// # Errors
@@ -187,7 +191,7 @@ impl Evidence {
         }
         let leaf = leaf(
             proof.index,
-            &input_hash(&proof.salt, input),
+            &input_hash(&proof.salt, input.after(&self.prompt)),
             &vector_hash(&proof.salt, vector),
             proof.read,
         );
@@ -286,6 +290,7 @@ pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), Items
     let request = InnerRequest::decode(&content.request).map_err(|_| ItemsError::Absent)?;
     let salt = Terms::read(&request).map_err(|_| ItemsError::Absent)?.salt;
     let request_inputs = parse_inputs(&request.content).ok_or(ItemsError::Absent)?;
+    let prompt = parse_prompt(&content.response);
     let items_given = parse_answer_items(&content.response).ok_or(ItemsError::Absent)?;
     let inputs = request_inputs.input.items();
     if inputs.len() != items_given.len() {
@@ -297,7 +302,7 @@ pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), Items
         let salt = item_salt(&salt, index);
         let data = leaf(
             index,
-            &input_hash(&salt, input),
+            &input_hash(&salt, input.after(&prompt)),
             &vector_hash(&salt, &vector),
             read,
         );
@@ -316,6 +321,7 @@ pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), Items
         crls: bundle.crls.clone(),
         content_hash: commitment::content_hash(&salt, &content.response),
         count: tree.size(),
+        prompt,
     };
     let id = evidence.id();
     let proofs = (0..).zip(items).map(|(index, (salt, read))| {
@@ -353,6 +359,8 @@ struct EvidenceJson {
     crls: Option<String>,
     content_hash: String,
     count: u64,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    prompt: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -396,6 +404,24 @@ impl Inputs {
             Self::Lists(lists) => lists.iter().map(|ids| Input::Tokens(&ids.0)).collect(),
         }
     }
+}
+
+/// The prompt that an answer states, JSON or tensors; empty if it states none.
+fn parse_prompt(content: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Answer {
+        clearseal: Remarks,
+    }
+    #[derive(Deserialize)]
+    struct Remarks {
+        #[serde(default)]
+        prompt: String,
+    }
+    if let Some(prompt) = vectors::stated_prompt(content) {
+        return prompt.to_owned();
+    }
+    let answer = serde_json::from_slice::<Answer>(content);
+    answer.map_or_else(|_| String::new(), |answer| answer.clearseal.prompt)
 }
 
 /// The items of an answer, JSON or tensors.
