@@ -221,6 +221,19 @@ func (r *cborReader) optionalBytes() ([]byte, error) {
 	return r.bytes()
 }
 
+func (r *cborReader) bool() (bool, error) {
+	at := r.at
+	kind, err := r.peek()
+	if err != nil {
+		return false, err
+	}
+	if kind != kindBool {
+		return false, r.fail(faultMalformed, at, "not a boolean")
+	}
+	r.at++
+	return r.input[at] == 0xf5, nil
+}
+
 func (r *cborReader) tag() (uint64, error) {
 	head, err := r.head(kindTag, "a tag")
 	return head.value, err

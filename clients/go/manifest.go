@@ -32,8 +32,10 @@ type Manifest struct {
 	ModelHashScheme string
 	Dimension       uint32
 	MaxTokens       uint32
-	PolicyVersion   string
-	SecurityMode    string
+	// Normalised reports that vectors have unit length.
+	Normalised    bool
+	PolicyVersion string
+	SecurityMode  string
 	// ReceiptKey is the Ed25519 key that receipts are signed with.
 	ReceiptKey [32]byte
 	// NotBefore and NotAfter are Unix seconds.
@@ -63,12 +65,13 @@ type manifestReader struct {
 	err     error
 }
 
-func (m *manifestReader) open(count int) {
+// open opens a map of one of these numbers of entries.
+func (m *manifestReader) open(counts ...int) {
 	if m.err == nil {
 		m.entries, m.err = m.openMap()
 		m.key = 0
 	}
-	if m.err == nil && m.entries.left != count {
+	if m.err == nil && !slices.Contains(counts, m.entries.left) {
 		m.err = fmt.Errorf("a map of %d entries", m.entries.left)
 	}
 }
@@ -120,6 +123,18 @@ func (m *manifestReader) nextBytes() (content []byte) {
 	return content
 }
 
+// nextFalse reads an entry that is there only with this value.
+func (m *manifestReader) nextFalse() {
+	if !m.next() {
+		return
+	}
+	value, err := m.bool()
+	if err == nil && value {
+		err = fmt.Errorf("entry %d states the default", m.key)
+	}
+	m.err = err
+}
+
 func (m *manifestReader) nextHash() (hash [32]byte) {
 	content := m.nextBytes()
 	if m.err == nil && len(content) != len(hash) {
@@ -152,13 +167,17 @@ func ParseManifest(encoded []byte) (*Manifest, error) {
 	manifest.ReceiptKey = reader.nextHash()
 	if reader.next() {
 		outer, key := reader.entries, reader.key
-		reader.open(6)
+		reader.open(6, 7)
+		manifest.Normalised = reader.entries.left == 6
 		manifest.ModelID = reader.nextText(isName)
 		manifest.ModelVersion = reader.nextText(isName)
 		manifest.ModelSHA256 = reader.nextHash()
 		manifest.ModelHashScheme = reader.nextText(isHashScheme)
 		manifest.Dimension = uint32(reader.nextUint(1<<32 - 1))
 		manifest.MaxTokens = uint32(reader.nextUint(1<<32 - 1))
+		if !manifest.Normalised {
+			reader.nextFalse()
+		}
 		reader.entries, reader.key = outer, key
 	}
 	manifest.PolicyVersion = reader.nextText(isName)
