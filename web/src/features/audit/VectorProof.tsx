@@ -87,7 +87,8 @@ export function Result({ query }: { query: Query<VectorAppraisal> }) {
   );
 }
 
-function Verdict({ appraisal: { receipt, index, tokens, truncated } }: { appraisal: VectorAppraisal }) {
+function Verdict({ appraisal }: { appraisal: VectorAppraisal }) {
+  const { receipt, index, prompt, tokens, truncated } = appraisal;
   const face = faceOf(receipt);
   const { label, icon } = AUDIT_FACES[face];
   return (
@@ -99,6 +100,12 @@ function Verdict({ appraisal: { receipt, index, tokens, truncated } }: { apprais
         <>
           This vector is item {count((index ?? 0) + 1)} of its answer, computed from{" "}
           {plural(tokens ?? 0, "token")} of exactly this text
+          {prompt && (
+            <>
+              {" "}
+              after the prompt “<bdi className="mono">{prompt}</bdi>”
+            </>
+          )}
           {truncated ? "; the model did not read the rest of the text" : ""}.
         </>
       )}{" "}

@@ -32,4 +32,20 @@ describe("the result of a vector check", () => {
     expect(status(html)).toContain("The row differs. Suspect it.");
     expect(html).toContain('aria-label="Result of the vector check"');
   });
+
+  it("names the prompt that the model read before the text", () => {
+    const passed = { ...receipt, verdict: "verified", code: null, message: null, remedy: null };
+    const answer = {
+      ...appraisal,
+      receipt: passed,
+      index: 0,
+      tokens: 5,
+      prompt: "query: ",
+    } as unknown as VectorAppraisal;
+    const html = renderToStaticMarkup(
+      <Result query={{ at: "answered", on: { chosen: null, losses: 0 }, answer }} />,
+    );
+    expect(status(html)).toContain("after the prompt");
+    expect(status(html)).toContain('<bdi class="mono">query: </bdi>');
+  });
 });
