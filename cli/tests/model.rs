@@ -141,6 +141,10 @@ fn a_lock_names_what_a_server_needs_and_lists_the_rest() {
     for file in ["README.md", "pytorch_model.bin", "vocab.txt", ".hidden"] {
         std::fs::write(place.0.join("dir").join(file), b"x").unwrap();
     }
+    // Settings that a server refuses: without them it would compute other vectors.
+    for file in ["adapter_config.json", "added_tokens.json"] {
+        std::fs::write(place.0.join("dir").join(file), b"{}").unwrap();
+    }
     for file in ["a/b/config.json", "2_Dense/model.safetensors"] {
         let path = place.0.join("dir").join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -169,6 +173,8 @@ fn a_lock_names_what_a_server_needs_and_lists_the_rest() {
         [
             "1_Pooling/config.json",
             "2_Dense/model.safetensors",
+            "adapter_config.json",
+            "added_tokens.json",
             "config.json",
             "model.safetensors",
             "tokenizer.json"
@@ -189,7 +195,7 @@ fn a_lock_names_what_a_server_needs_and_lists_the_rest() {
     std::fs::write(place.0.join("m.lock.json"), &locked.stdout).unwrap();
     let sealed = place.seal(&["--new-key", "--model-lock", "m.lock.json"]);
     assert!(sealed.status.success(), "{}", text(&sealed.stderr));
-    assert!(text(&sealed.stdout).contains("5 files"));
+    assert!(text(&sealed.stdout).contains("7 files"));
     std::fs::write(place.0.join("dir/config.json"), b"[]").unwrap();
     let changed = place.seal(&["--model-lock", "m.lock.json"]);
     assert_eq!(changed.status.code(), Some(2));

@@ -171,6 +171,16 @@ pub struct ServerFiles {
     pub left_out: Vec<String>,
 }
 
+/// Files of one name. The server refuses a folder with an adapter; it could not if the lock left the adapter's settings out.
+const NEEDED: [&str; 6] = [
+    "adapter_config.json",
+    "added_tokens.json",
+    "modules.json",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+];
+
 /// Whether a server needs the file of this name: configuration, tokenizer and weights in Hugging Face's and sentence-transformers'
 /// formats, at the top and in the folder of a module.
 pub fn is_needed_by_server(name: &str) -> bool {
@@ -180,8 +190,7 @@ pub fn is_needed_by_server(name: &str) -> bool {
         || is_json("sentence_", "_config.json")
         || is_json("", ".safetensors.index.json")
         || is_safetensors(file)
-        || ["modules.json", "tokenizer.json"].contains(&file)
-        || ["tokenizer_config.json", "special_tokens_map.json"].contains(&file);
+        || NEEDED.contains(&file);
     is_needed && !folder.contains('/')
 }
 
