@@ -38,7 +38,7 @@ fn files() -> Files {
     let pooling = r#"{"pooling_mode_cls_token":false,"pooling_mode_mean_tokens":true,"pooling_mode_max_tokens":false,"pooling_mode_mean_sqrt_len_tokens":false}"#;
     vec![
         ("config.json", CONFIG.as_bytes().to_vec()),
-        ("tokenizer.json", b"{\"a tokenizer\": true}".to_vec()),
+        ("tokenizer.json", b"{\"model\": {}}".to_vec()),
         (
             "sentence_bert_config.json",
             br#"{"max_seq_length":99}"#.to_vec(),

@@ -215,7 +215,7 @@ fn compare_descriptions(
     let description: Description = match serde_json::from_slice(contents) {
         Ok(description) => description,
         Err(error) => {
-            problems.add(file, format!("the file is not JSON: {error}"));
+            problems.add(file, format!("the file describes no tokenizer: {error}"));
             return;
         }
     };
