@@ -212,6 +212,8 @@ test("a receipt is proved to be in the log, and altered proofs are refused", asy
   // After one more receipt, the tab checks that the new tree extends the tree that it saw.
   const { json: second } = await bundleOf(embed, "another line");
   await audit.open();
+  // The tab has kept the text before.
+  await audit.clear();
   await audit.paste(second);
   await expect(audit.verdict).toHaveText("SIMULATED");
   await expect(async () => {
@@ -230,6 +232,7 @@ test("a receipt is proved to be in the log, and altered proofs are refused", asy
   });
   const { json: third } = await bundleOf(embed, "a third line");
   await audit.open();
+  await audit.clear();
   await audit.paste(third);
   await expect(audit.verdict).toHaveText("SIMULATED");
   await expect(async () => {
