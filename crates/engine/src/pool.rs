@@ -32,8 +32,9 @@ use super::Encoder;
 /// Limits on queued work and waiting time.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolLimits {
-    /// Cost ([`Encoder::cost`], in tokens) admitted and not yet encoded, over all requests. A request may exceed it if nothing
-    /// else waits, and so may a request of one slice; the caller limits the number of requests in flight.
+    /// Cost ([`Encoder::cost`], in tokens) admitted and not yet encoded, over all requests; at least that of the model's longest
+    /// text. A request may exceed it if nothing else waits, and so may one that costs at most a slice; the caller limits the
+    /// number of requests in flight.
     pub queue_tokens: usize,
     /// Tokens of a slice, after which another request may be next.
     pub slice_tokens: usize,

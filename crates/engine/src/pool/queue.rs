@@ -56,7 +56,11 @@ impl Queue {
     /// `turn` is the largest cost of a slice.
     pub(super) fn new(limits: PoolLimits, turn: usize) -> Self {
         Self {
-            limits,
+            // A limit below the model's longest text would admit that text only while nothing else waits.
+            limits: PoolLimits {
+                queue_tokens: limits.queue_tokens.max(turn),
+                ..limits
+            },
             turn: turn.max(1),
             waiting: VecDeque::new(),
             passed: 0,
@@ -87,7 +91,7 @@ impl Queue {
     pub(super) fn excess(&self, cost: usize) -> Option<usize> {
         let sum = self.pending.saturating_add(cost);
         let most = self.limits.queue_tokens;
-        let admitted = self.pending == 0 || sum <= most || cost <= self.turn.min(most);
+        let admitted = self.pending == 0 || sum <= most || cost <= self.turn;
         (!admitted).then(|| (sum - most).min(self.pending))
     }
 

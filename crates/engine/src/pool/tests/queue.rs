@@ -165,6 +165,20 @@ fn admission_counts_cost_and_estimates_the_wait() {
 }
 
 #[test]
+fn the_longest_text_is_admitted_next_to_others() {
+    // A text of 50 is longer than the limit of 20.
+    let mut queue = Queue::new(limits(), 50);
+    let _short = push(&mut queue, 1, &[3]);
+    for (cost, excess) in [(50, None), (51, Some(3))] {
+        assert_eq!(queue.excess(cost), excess, "{cost}");
+    }
+    let _long = push(&mut queue, 2, &[50]);
+    for (cost, excess) in [(50, None), (51, Some(53))] {
+        assert_eq!(queue.excess(cost), excess, "{cost}");
+    }
+}
+
+#[test]
 fn running_batches_count_as_a_slice_of_each_thread() {
     let mut queue = Queue::new(roomy(), 6);
     let _answer = push(&mut queue, 1, &[6; 5]);
