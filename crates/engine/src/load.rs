@@ -158,6 +158,16 @@ pub enum LoadError {
         /// Shape in the file.
         observed: Vec<usize>,
     },
+    /// A module's file has a tensor that its `config.json` does not use.
+    #[error("the module's config.json uses no tensor `{name}`")]
+    #[coded(
+        "ENGINE_TENSOR_UNUSED",
+        remedy = "Get weights and config.json of one model."
+    )]
+    Unused {
+        /// Its file and name.
+        name: String,
+    },
     /// A weight is too large for the requested precision.
     #[error(
         "tensor `{name}` holds {largest}, which has no finite value in {}, as --precision {} keeps it",

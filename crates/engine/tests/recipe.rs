@@ -543,6 +543,68 @@ fn layers_with_local_attention_follow_their_pattern() {
     }
 }
 
+/// The members of `config.json` that are changed, and the thetas that follow or a part of the refusal.
+type Thetas = (Value, Result<(f32, f32), &'static str>);
+
+#[test]
+fn thetas_are_those_of_transformers() {
+    let parameters = |local: Value| json!({ "rope_parameters": { "full_attention": { "rope_theta": 5.0 }, "sliding_attention": local } });
+    let with_older = |mut members: Value| {
+        members["local_rope_theta"] = json!(7.0);
+        members
+    };
+    let cases: [Thetas; 12] = [
+        (json!({}), Ok((160_000.0, 10_000.0))),
+        (json!({ "local_rope_theta": 7 }), Ok((160_000.0, 7.0))),
+        // Transformers keeps the null, and fails where it computes with it.
+        (
+            json!({ "local_rope_theta": null }),
+            Err("local_rope_theta is null"),
+        ),
+        (
+            json!({ "global_rope_theta": null }),
+            Err("global_rope_theta is null"),
+        ),
+        (
+            parameters(json!({ "rope_theta": null })),
+            Err("rope_theta is null"),
+        ),
+        (parameters(json!(null)), Err("sliding_attention is null")),
+        (parameters(json!({})), Ok((5.0, 10_000.0))),
+        (with_older(parameters(json!({}))), Ok((5.0, 7.0))),
+        (
+            with_older(parameters(json!({ "rope_theta": 9 }))),
+            Ok((5.0, 9.0)),
+        ),
+        (
+            json!({ "partial_rotary_factor": 1 }),
+            Ok((160_000.0, 10_000.0)),
+        ),
+        (
+            parameters(json!({ "rope_theta": 9, "partial_rotary_factor": 1.0 })),
+            Ok((5.0, 9.0)),
+        ),
+        (
+            parameters(json!({ "rope_theta": 9, "partial_rotary_factor": 0.5 })),
+            Err("partial_rotary_factor is 0.5, expected 1.0"),
+        ),
+    ];
+    for (members, expected) in cases {
+        let mut files = modernbert();
+        let config = files.get_mut("config.json").unwrap();
+        let config = config.as_object_mut().unwrap();
+        config.extend(members.as_object().unwrap().clone());
+        match (read(&files, WEIGHTS), expected) {
+            (Ok(recipe), Ok(expected)) => {
+                let rotary = recipe.shape().unwrap().rotary;
+                assert_eq!((rotary.theta, rotary.local_theta), expected, "{members}");
+            }
+            (Err(error), Err(named)) => assert!(error.contains(named), "{error}"),
+            (found, expected) => panic!("{members}: {found:?}, expected {expected:?}"),
+        }
+    }
+}
+
 fn random(shape: &Shape) -> Weights {
     let tensors = shape.tensors().into_iter().map(|(name, shape)| {
         let values =
@@ -623,6 +685,70 @@ fn steps_after_pooling_are_the_modules_in_order() {
     }
 }
 
+/// A Dense whose `bias` has this value, with weights that have a bias or not.
+fn build_dense(bias: Option<Value>, has_tensor: bool) -> Result<(), String> {
+    let mut files = files();
+    files.insert(
+        "modules.json",
+        json!([
+            module("Transformer", ""),
+            module("Pooling", "1_Pooling"),
+            module("Dense", "2_Dense"),
+        ]),
+    );
+    let mut config = json!({ "in_features": 32, "out_features": 1 });
+    if let Some(bias) = bias {
+        config["bias"] = bias;
+    }
+    files.insert("2_Dense/config.json", config);
+    let names = ["model.safetensors", "2_Dense/model.safetensors"];
+    let recipe = read(&files, &names)?;
+    let zeros = |shape: &[usize]| Weight {
+        shape: shape.to_vec(),
+        values: vec![0.0; shape.iter().product()],
+    };
+    let mut dense = BTreeMap::from([("linear.weight".to_owned(), zeros(&[1, 32]))]);
+    if has_tensor {
+        dense.insert("linear.bias".to_owned(), zeros(&[1]));
+    }
+    let weights = BTreeMap::from([
+        (names[0].to_owned(), random(recipe.shape().unwrap())),
+        (names[1].to_owned(), Weights::new(dense).unwrap()),
+    ]);
+    let one = NonZeroUsize::MIN;
+    let built = recipe.build(weights, EngineChoice::Auto, Precision::F32, one);
+    built.map(drop).map_err(|error| error.code().to_owned())
+}
+
+#[test]
+fn a_dense_has_a_bias_where_sentence_transformers_gives_it_one() {
+    for (bias, has_bias) in [
+        (None, true),
+        (Some(json!(true)), true),
+        (Some(json!(1)), true),
+        (Some(json!(0.5)), true),
+        (Some(json!(false)), false),
+        (Some(json!(0)), false),
+        (Some(json!(null)), false),
+    ] {
+        assert_eq!(build_dense(bias.clone(), has_bias), Ok(()), "{bias:?}");
+        let refusal = match has_bias {
+            true => "ENGINE_TENSOR_MISSING",
+            false => "ENGINE_TENSOR_UNUSED",
+        };
+        assert_eq!(
+            build_dense(bias.clone(), !has_bias),
+            Err(refusal.to_owned()),
+            "{bias:?}"
+        );
+    }
+    let refused = build_dense(Some(json!("yes")), true).err().unwrap();
+    assert!(
+        refused.contains("bias is \"yes\", expected true or false"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn texts_for_a_static_table_are_truncated_as_the_tokenizer_says() {
     let files = |truncation: Value| {
@@ -646,7 +772,7 @@ fn texts_for_a_static_table_are_truncated_as_the_tokenizer_says() {
         let recipe = read(&files, &names).unwrap();
         let json = files["0/tokenizer.json"].to_string();
         let tokens = recipe.tokenizer(json.as_bytes()).unwrap().encode(text);
-        assert_eq!(tokens.unwrap().ids, expected);
+        assert_eq!(tokens.unwrap().ids.as_slice(), expected);
     }
     for unclear in [
         truncation(0, "Right", "LongestFirst"),

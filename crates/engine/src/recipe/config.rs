@@ -297,7 +297,7 @@ impl Reader<'_, '_> {
         // Scales positions only beyond the length that the model was trained for.
         self.settings.ignore(&["max_trained_positions"]);
         let (hidden, heads) = (self.number("n_embd"), self.number("n_head"));
-        let theta = self.float("rotary_emb_base").unwrap_or(10_000.0);
+        let theta = self.theta_or(None, "rotary_emb_base", 10_000.0);
         Shape {
             layers: self.number("n_layer"),
             feed_forward: self.number("n_inner"),
@@ -449,43 +449,55 @@ impl Reader<'_, '_> {
         Some(Local { reach, every, full })
     }
 
+    /// Thetas of layers with full and with local attention: from `rope_parameters`, the older separate members, or the defaults.
     fn thetas(&mut self, full: (&str, f32), local: (&str, f32)) -> Rotary {
-        let parameters = self.settings.object("rope_parameters", self.problems);
-        self.expect("rope_scaling", &json!(null));
-        let Some(mut parameters) = parameters else {
-            return Rotary {
-                theta: self.float(full.0).unwrap_or(full.1),
-                local_theta: self.float(local.0).unwrap_or(local.1),
-            };
+        let mut parameters = self.rotary_parameters();
+        let mut part = |reader: &mut Self, name| {
+            let parameters = parameters.as_mut()?;
+            if parameters.is_null(name) {
+                reader.report(format!("{name} is null, expected an object"));
+            }
+            parameters.object(name, reader.problems)
         };
-        let mut theta = |name, default| {
-            let part = parameters.object(name, self.problems);
-            part.map_or(default, |part| self.theta_of(part, default))
-        };
-        let rotary = Rotary {
-            theta: theta("full_attention", full.1),
-            local_theta: theta("sliding_attention", local.1),
-        };
-        parameters.finish(self.problems);
-        rotary
-    }
-
-    /// `rope_theta` from `rope_parameters`, or the older separate member.
-    fn theta(&mut self, older: &str, default: f32) -> f32 {
-        let parameters = self.settings.object("rope_parameters", self.problems);
-        self.expect("rope_scaling", &json!(null));
-        let older = self.float(older);
-        match parameters {
-            Some(parameters) => self.theta_of(parameters, older.unwrap_or(default)),
-            None => older.unwrap_or(default),
+        let of_full = part(self, "full_attention");
+        let of_local = part(self, "sliding_attention");
+        if let Some(parameters) = parameters {
+            parameters.finish(self.problems);
+        }
+        Rotary {
+            theta: self.theta_or(of_full, full.0, full.1),
+            local_theta: self.theta_or(of_local, local.0, local.1),
         }
     }
 
-    fn theta_of(&mut self, mut parameters: Settings, default: f32) -> f32 {
-        let theta = parameters.float("rope_theta", self.problems);
-        parameters.expect("rope_type", &json!("default"), self.problems);
-        parameters.expect("partial_rotary_factor", &json!(1.0), self.problems);
-        parameters.finish(self.problems);
+    /// `rope_theta` from `rope_parameters`, the older separate member, or the default.
+    fn theta(&mut self, older: &str, default: f32) -> f32 {
+        let parameters = self.rotary_parameters();
+        self.theta_or(parameters, older, default)
+    }
+
+    fn rotary_parameters(&mut self) -> Option<Settings> {
+        self.expect("rope_scaling", &json!(null));
+        self.expect("partial_rotary_factor", &json!(1.0));
+        self.settings.object("rope_parameters", self.problems)
+    }
+
+    /// The theta of `parameters` takes precedence over the `older` member.
+    fn theta_or(&mut self, parameters: Option<Settings>, older: &str, default: f32) -> f32 {
+        let stated = parameters.and_then(|mut parameters| {
+            if parameters.is_null("rope_theta") {
+                self.report("rope_theta is null, expected a number".to_owned());
+            }
+            let theta = parameters.float("rope_theta", self.problems);
+            parameters.expect("rope_type", &json!("default"), self.problems);
+            parameters.expect("partial_rotary_factor", &json!(1.0), self.problems);
+            parameters.finish(self.problems);
+            theta
+        });
+        if stated.is_none() && self.settings.is_null(older) {
+            self.report(format!("{older} is null, expected a number"));
+        }
+        let theta = stated.or(self.float(older));
         theta.unwrap_or(default)
     }
 }

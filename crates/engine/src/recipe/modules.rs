@@ -242,7 +242,7 @@ fn assemble(
 
 /// Paths of the encoder's weights: one file, or the shards that an index lists. The library takes the one file where a folder has
 /// both.
-fn find_weights(folder: &str, problems: &mut Problems<'_>) -> Vec<String> {
+pub(super) fn find_weights(folder: &str, problems: &mut Problems<'_>) -> Vec<String> {
     let adapter = format!("{folder}adapter_config.json");
     if problems.has(&adapter) {
         problems.add(
@@ -445,9 +445,7 @@ fn read_dense(
     let inputs = settings.optional_number("in_features", problems);
     check_width(&settings, "in_features", inputs, width, problems);
     let outputs = settings.number("out_features", problems);
-    let bias = settings
-        .take("bias")
-        .is_none_or(|value| value == json!(true));
+    let bias = settings.truth("bias", true, problems);
     expect_sentence(&mut settings, problems);
     let name = settings.text("activation_function", problems);
     let activation = match name.as_deref() {
@@ -492,10 +490,11 @@ impl Step {
             Self::Truncate(length) => Ok(HeadStep::Truncate(*length)),
             Self::LayerNorm { path, width } => {
                 let mut tensors = Tensors::take(weights, path);
-                Ok(HeadStep::LayerNorm {
+                let step = HeadStep::LayerNorm {
                     scale: tensors.tensor("norm.weight", &[*width])?,
                     shift: tensors.tensor("norm.bias", &[*width])?,
-                })
+                };
+                tensors.finish().map(|()| step)
             }
             Self::Dense {
                 path,
@@ -506,7 +505,7 @@ impl Step {
                 residual,
             } => {
                 let mut tensors = Tensors::take(weights, path);
-                Ok(HeadStep::Dense {
+                let step = HeadStep::Dense {
                     weights: tensors.tensor("linear.weight", &[*outputs, *inputs])?,
                     bias: match bias {
                         true => tensors.tensor("linear.bias", &[*outputs])?,
@@ -520,7 +519,8 @@ impl Step {
                             tensors.tensor("residual.weight", &[*outputs, *inputs])?,
                         ),
                     },
-                })
+                };
+                tensors.finish().map(|()| step)
             }
         }
     }
@@ -538,6 +538,16 @@ impl<'a> Tensors<'a> {
         Self {
             path,
             tensors: weights.map(Weights::into_tensors).unwrap_or_default(),
+        }
+    }
+
+    /// Refuses tensors that were not taken, as `load_state_dict` of PyTorch does.
+    fn finish(self) -> Result<(), LoadError> {
+        match self.tensors.into_keys().next() {
+            None => Ok(()),
+            Some(name) => Err(LoadError::Unused {
+                name: format!("{}: {name}", self.path),
+            }),
         }
     }
 

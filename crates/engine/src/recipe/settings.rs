@@ -96,6 +96,16 @@ impl Settings {
         self.members.get(name).is_some_and(|value| !value.is_null())
     }
 
+    /// The members that have not been read, as a file.
+    pub(super) fn into_json(self) -> Vec<u8> {
+        Value::Object(self.members).to_string().into_bytes()
+    }
+
+    /// Whether the member is there and `null`. Transformers does not replace such a value by its default.
+    pub(super) fn is_null(&self, name: &str) -> bool {
+        self.members.get(name).is_some_and(Value::is_null)
+    }
+
     /// Takes a member that must be a whole number. Returns 1 after reporting another value.
     pub(super) fn number(&mut self, name: &str, problems: &mut Problems<'_>) -> usize {
         self.optional_number(name, problems).unwrap_or_else(|| {
@@ -143,6 +153,20 @@ impl Settings {
         })
     }
 
+    /// Takes a member that Python tests for truth: numbers count too, and `null` is false. A missing one is `absent`.
+    pub(super) fn truth(&mut self, name: &str, absent: bool, problems: &mut Problems<'_>) -> bool {
+        match self.members.remove(name) {
+            None => absent,
+            Some(Value::Null) => false,
+            Some(Value::Bool(flag)) => flag,
+            Some(Value::Number(number)) => number.as_f64() != Some(0.0),
+            Some(other) => {
+                self.report(name, &other, "true or false", problems);
+                absent
+            }
+        }
+    }
+
     /// Takes a text, if the member is there.
     pub(super) fn text(&mut self, name: &str, problems: &mut Problems<'_>) -> Option<String> {
         let value = self.take(name)?;
@@ -166,10 +190,11 @@ impl Settings {
         }
     }
 
-    /// Takes a member, and refuses every value but `expected`; a missing member counts as expected.
+    /// Takes a member, and refuses every value but `expected`; a missing member counts as expected. 1 and 1.0 are equal.
     pub(super) fn expect(&mut self, name: &str, expected: &Value, problems: &mut Problems<'_>) {
         if let Some(value) = self.take(name)
             && value != *expected
+            && !(value.is_number() && value.as_f64() == expected.as_f64())
         {
             self.report(name, &value, &expected.to_string(), problems);
         }
