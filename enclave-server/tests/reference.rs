@@ -76,7 +76,7 @@ async fn tokens_and_embeddings_equal_the_reference() {
     let tokenizer = model.build_tokenizer().unwrap();
     for item in &reference.items {
         let tokens = tokenizer.encode(&item.text).unwrap();
-        assert_eq!(tokens.ids, item.ids, "{:?}", item.text);
+        assert_eq!(*tokens.ids, item.ids, "{:?}", item.text);
     }
     let (shape, weights) = model.into_parts().unwrap();
     let encoder: Arc<dyn Encoder> = Arc::new(CandleEncoder::new(shape, weights).unwrap());

@@ -38,7 +38,7 @@ fn record_cosines(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
     let texts = texts(run);
     let mut rows = vec![Vec::new(); contenders.len()];
     for text in &texts {
-        let batch = [tokenizer.encode(text)?.ids];
+        let batch = [tokenizer.encode(text)?.ids.to_vec()];
         for (contender, rows) in contenders.iter_mut().zip(&mut rows) {
             rows.extend(contender.rows(&batch)?);
         }

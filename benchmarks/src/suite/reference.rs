@@ -26,7 +26,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     for (text, ids) in texts.iter().zip(reference.word_pieces(&texts)?) {
         let ours = tokenizer.encode(text)?.ids;
         ensure!(
-            ours == ids,
+            *ours == ids,
             "{text:?}: {AGAINST} reads {ids:?}, we {ours:?}"
         );
         // One text at a time, so that no padding is involved.

@@ -15,7 +15,7 @@ pub(super) fn compare(run: &mut Run) -> Result<()> {
     let ours = model.build_tokenizer()?;
     let library = fixtures::tokenizer::word_pieces(&model.tokenizer, model.recipe.max_tokens());
     let library = library.map_err(|error| anyhow!(error))?;
-    let encode_ours = |text: &str| Ok(ours.encode(text)?.ids);
+    let encode_ours = |text: &str| Ok(std::mem::take(&mut *ours.encode(text)?.ids));
     let encode_theirs = |text: &str| library(text).map_err(|error| anyhow!(error));
     let mut contenders: [(&str, &Encode<'_>); 2] =
         [("clearseal", &encode_ours), ("tokenizers", &encode_theirs)];

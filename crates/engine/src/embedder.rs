@@ -153,7 +153,10 @@ impl Embedder {
         let values = self
             .pool
             .encode(
-                tokens.into_iter().map(|tokens| tokens.ids).collect(),
+                tokens
+                    .into_iter()
+                    .map(|mut tokens| std::mem::take(&mut *tokens.ids))
+                    .collect(),
                 deadline,
             )
             .await?;
@@ -206,6 +209,7 @@ impl Embedder {
     ) -> Result<Vec<Tokens>, EmbedError> {
         let texts = match inputs {
             Inputs::Pieces(pieces) => {
+                let pieces = Zeroizing::new(pieces);
                 return pieces
                     .iter()
                     .enumerate()

@@ -5,24 +5,26 @@
 //! | `cut` | where a long text may be cut without changing a token |
 //! | `pipeline` | whether the tokenizer's description allows such cuts |
 //! | `description` | what `tokenizer.json` says: special tokens, padding, vocabulary |
+//! | `pair` | how two texts become one sequence |
 //! | `error` | why a text or a list of token ids is refused |
 
 mod cut;
 mod description;
 mod error;
+mod pair;
 mod pipeline;
 
 use cut::{WINDOW, cut};
 use description::{largest_id, lower_case_first, padding_token, read, special_tokens};
 pub use error::{MAX_PROMPT_BYTES, MAX_TEXT_BYTES, TokenizerError};
 use pipeline::Pipeline;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 /// Tokens of one text, special tokens included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tokens {
-    /// 1..=`max_tokens` ids.
-    pub ids: Vec<u32>,
+    /// 1..=`max_tokens` ids; zeroized when dropped, because they can be read as the text.
+    pub ids: Zeroizing<Vec<u32>>,
     /// The text had more tokens than are kept.
     pub truncated: bool,
 }
@@ -44,6 +46,8 @@ pub struct Tokenizer {
     keep_end: bool,
     /// A text without a token is none: an encoder has no state to pool. The row of a table is zero.
     needs_token: bool,
+    /// Two texts become one sequence: this is added to the ids of the second text where the model tells both apart.
+    second: Option<u32>,
 }
 
 /// Settings of a model's folder for its tokenizer, beyond `tokenizer.json`.
@@ -122,6 +126,7 @@ impl Tokenizer {
             prompt: String::new(),
             keep_end: options.keep_end,
             needs_token: options.special_tokens,
+            second: None,
             window: if pipeline.allows_cuts() && !options.lower_case && !options.keep_end {
                 window
             } else {
@@ -167,15 +172,16 @@ impl Tokenizer {
             return Err(TokenizerError::TextTooLong { bytes: text.len() });
         }
         let most = self.text_tokens();
-        let mut ids = Vec::with_capacity(self.max_tokens.min(text.len() / 2 + 4));
-        ids.extend_from_slice(&self.prefix);
+        let expected = self.max_tokens.min(text.len() / 2 + 4);
+        let mut ids = Zeroizing::new(Vec::with_capacity(expected));
+        extend(&mut ids, &self.prefix);
         let truncated = if prompt.is_empty() {
             self.add_pieces(text, &mut ids, most)?
         } else {
             let text = Zeroizing::new([prompt, text].concat());
             self.add_pieces(&text, &mut ids, most)?
         };
-        ids.extend_from_slice(&self.suffix);
+        extend(&mut ids, &self.suffix);
         if ids.is_empty() && self.needs_token {
             return Err(TokenizerError::NoToken);
         }
@@ -202,7 +208,7 @@ impl Tokenizer {
             let pieces = encoding.get_ids();
             let left = most - ids.len();
             truncated = pieces.len() > left;
-            ids.extend_from_slice(self.keep(pieces, left));
+            extend(ids, self.keep(pieces, left));
         }
         Ok(truncated)
     }
@@ -224,7 +230,7 @@ impl Tokenizer {
         let pieces = self.without_special_tokens(self.without_padding(pieces)?)?;
         let kept = self.keep(pieces, self.text_tokens());
         Ok(Tokens {
-            ids: [&self.prefix, kept, &self.suffix].concat(),
+            ids: Zeroizing::new([&self.prefix, kept, &self.suffix].concat()),
             truncated: kept.len() < pieces.len(),
         })
     }
@@ -268,6 +274,17 @@ impl Tokenizer {
     fn text_tokens(&self) -> usize {
         self.max_tokens - self.prefix.len() - self.suffix.len()
     }
+}
+
+/// Appends `more`. Memory that becomes too small is zeroized, which the growth of a `Vec` does not do.
+fn extend(ids: &mut Vec<u32>, more: &[u32]) {
+    let length = ids.len() + more.len();
+    if length > ids.capacity() {
+        let mut larger = Vec::with_capacity(length.max(2 * ids.capacity()));
+        larger.extend_from_slice(ids);
+        std::mem::replace(ids, larger).zeroize();
+    }
+    ids.extend_from_slice(more);
 }
 
 #[cfg(test)]

@@ -103,6 +103,10 @@ pub(super) fn forward(
         head.apply(&memory.pooled, out);
         memory.pooled.as_mut_slice().zeroize();
     }
+    // Token ids can be read as the text. The memory outlives the call.
+    for (token, _) in &mut memory.tokens {
+        token.zeroize();
+    }
 }
 
 /// The first `size` floats of a buffer that is used, or nothing of one that is not.

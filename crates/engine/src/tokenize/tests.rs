@@ -29,21 +29,21 @@ fn special_tokens_surround_the_text() {
     assert_eq!(
         tokenizer.encode("hello world").unwrap(),
         Tokens {
-            ids: vec![2, 5, 6, 3],
+            ids: Zeroizing::new(vec![2, 5, 6, 3]),
             truncated: false
         }
     );
     assert_eq!(
         tokenizer.encode("").unwrap(),
         Tokens {
-            ids: vec![2, 3],
+            ids: Zeroizing::new(vec![2, 3]),
             truncated: false
         }
     );
     assert_eq!(
         tokenizer.wrap(&[5, 6]).unwrap(),
         Tokens {
-            ids: vec![2, 5, 6, 3],
+            ids: Zeroizing::new(vec![2, 5, 6, 3]),
             truncated: false
         }
     );
@@ -112,6 +112,22 @@ fn truncation_is_exact_and_reported() {
 }
 
 #[test]
+fn token_ids_are_zeroized() {
+    fn wipes<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+    wipes(&small(6, 8).encode("hello").unwrap().ids);
+
+    let mut ids = Vec::new();
+    for number in 0..100 {
+        let memory = (ids.as_ptr(), ids.capacity());
+        let is_full = ids.len() == ids.capacity();
+        extend(&mut ids, &[number]);
+        // Memory that changes hands is replaced by `extend`, and a `Vec` that has room stays where it is.
+        assert_eq!(is_full, memory != (ids.as_ptr(), ids.capacity()));
+    }
+    assert!(ids.iter().copied().eq(0..100));
+}
+
+#[test]
 fn ids_outside_the_vocabulary_are_refused() {
     assert!(matches!(
         small(6, 8).wrap(&[u32::MAX]),
@@ -135,9 +151,9 @@ fn token_ids_that_have_their_special_tokens_are_read_as_they_are() {
     }
     // Special tokens inside a text belong to the text.
     for ids in [&[2, 2, 5, 3][..], &[2, 5, 3, 6, 3], &[2, 5, 0, 6, 3]] {
-        assert_eq!(tokenizer.wrap(ids).unwrap().ids, ids);
+        assert_eq!(*tokenizer.wrap(ids).unwrap().ids, ids);
     }
-    assert_eq!(tokenizer.wrap(&[2, 3]).unwrap().ids, [2, 3]);
+    assert_eq!(*tokenizer.wrap(&[2, 3]).unwrap().ids, [2, 3]);
     for half in [&[2, 5, 6][..], &[5, 6, 3], &[2], &[3], &[2, 5, 0, 0]] {
         let refused = tokenizer.wrap(half);
         assert!(
@@ -163,7 +179,7 @@ fn token_ids_are_truncated_between_their_special_tokens() {
         (&[5, 6, 5, 6, 5], true),
     ] {
         let tokens = tokenizer.wrap(ids).unwrap();
-        assert_eq!(tokens.ids, [2, 5, 6, 5, 6, 3], "{ids:?}");
+        assert_eq!(*tokens.ids, [2, 5, 6, 5, 6, 3], "{ids:?}");
         assert_eq!(tokens.truncated, truncated, "{ids:?}");
     }
 }
@@ -174,17 +190,17 @@ fn the_padding_token_is_the_one_that_the_description_names() {
         "\"padding\":null",
         "\"padding\":{\"strategy\":{\"Fixed\":128},\"direction\":\"Right\",\"pad_to_multiple_of\":null,\"pad_id\":4,\"pad_type_id\":0,\"pad_token\":\"[MASK]\"}",
     );
-    assert_eq!(named.wrap(&[5, 4, 4]).unwrap().ids, [2, 5, 3]);
-    assert_eq!(named.wrap(&[5, 0]).unwrap().ids, [2, 5, 0, 3]);
+    assert_eq!(*named.wrap(&[5, 4, 4]).unwrap().ids, [2, 5, 3]);
+    assert_eq!(*named.wrap(&[5, 0]).unwrap().ids, [2, 5, 0, 3]);
     // Texts are never padded.
-    assert_eq!(named.encode("hello").unwrap().ids, [2, 5, 3]);
+    assert_eq!(*named.encode("hello").unwrap().ids, [2, 5, 3]);
 }
 
 #[test]
 fn a_pipeline_without_special_tokens_adds_and_removes_none() {
     let template = "[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}}]";
     let bare = changed(template, "[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}]");
-    assert_eq!(bare.wrap(&[2, 5, 3]).unwrap().ids, [2, 5, 3]);
+    assert_eq!(*bare.wrap(&[2, 5, 3]).unwrap().ids, [2, 5, 3]);
     for nothing in ["", " "] {
         let refused = bare.encode(nothing);
         assert!(matches!(refused, Err(TokenizerError::NoToken)));
@@ -193,8 +209,8 @@ fn a_pipeline_without_special_tokens_adds_and_removes_none() {
         template,
         "[{\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}}]",
     );
-    assert_eq!(end.wrap(&[5, 3]).unwrap().ids, [5, 3]);
-    assert_eq!(end.wrap(&[5]).unwrap().ids, [5, 3]);
+    assert_eq!(*end.wrap(&[5, 3]).unwrap().ids, [5, 3]);
+    assert_eq!(*end.wrap(&[5]).unwrap().ids, [5, 3]);
 }
 
 #[test]
@@ -223,7 +239,7 @@ fn an_unknown_pipeline_is_left_to_the_library_and_never_cut() {
         "\"handle_chinese_chars\":true",
         "\"handle_chinese_chars\":false",
     );
-    assert_eq!(joined.encode(&word).unwrap().ids, [2, 1, 3]);
+    assert_eq!(*joined.encode(&word).unwrap().ids, [2, 1, 3]);
     assert_eq!(small(8, 5).window, 5);
 }
 
@@ -241,7 +257,7 @@ fn a_text_longer_than_any_model_reads_is_refused() {
 #[test]
 fn a_cased_vocabulary_is_read_as_it_is_cased() {
     let cased = changed("\"lowercase\":true", "\"lowercase\":false");
-    assert_eq!(cased.encode("hello Hello").unwrap().ids, [2, 5, 1, 3]);
+    assert_eq!(*cased.encode("hello Hello").unwrap().ids, [2, 5, 1, 3]);
 }
 
 proptest! {
