@@ -30,6 +30,7 @@ mod gateway;
 pub mod inner;
 mod input;
 mod log;
+pub mod models;
 mod offload;
 #[cfg(test)]
 mod openapi;

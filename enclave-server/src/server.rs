@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::Clock;
 use crate::api::budget::Budget;
 use crate::api::counters::Counters;
+use crate::api::models::{Models, ModelsError, ServedModel, Task};
 use crate::api::state::InnerState;
 use crate::api::{self, AnswerSteps, Limits, Service};
 use crate::config::{Config, Simulation};
@@ -116,6 +117,11 @@ impl Server {
                 "embeddings differ from those in f32; the cosine is the least over a thousand texts, measured in advance"
             );
         }
+        let model = ServedModel {
+            identity: Arc::new(description.model.clone()),
+            aliases: lock.other_names(),
+            task: Task::Embedding(embedder),
+        };
         let keys = stages.time("keys", || {
             Keyring::new(description, periods, &*nsm, clock.now())
         })?;
@@ -128,9 +134,7 @@ impl Server {
             max_replay_entries: REPLAY_ENTRIES,
         };
         let state = InnerState {
-            embedder,
-            model_id: lock.name.to_string(),
-            aliases: lock.other_names(),
+            models: Models::new(vec![model])?,
             answers: Budget::new(config.large_request_bytes / 8 * 3, MAX_WAIT),
             counters: Counters::default(),
         };
@@ -243,6 +247,10 @@ pub enum StartError {
     #[error(transparent)]
     #[coded(transparent)]
     Model(#[from] ModelError),
+    /// See [`ModelsError`].
+    #[error(transparent)]
+    #[coded(transparent)]
+    Models(#[from] ModelsError),
     /// See [`ReleaseError`].
     #[error(transparent)]
     #[coded(transparent)]

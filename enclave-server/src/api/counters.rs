@@ -9,15 +9,16 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use attestation::ModelIdentity;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use serde::Serialize;
 
-/// Extension of a response for which the model ran, and which gets a receipt.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Inference;
+/// Extension of a response for which a model ran, and whose receipt names that model.
+#[derive(Clone, Debug)]
+pub(super) struct Inference(pub(super) Arc<ModelIdentity>);
 
 /// Private requests since the start, by outcome. Clones share their counts.
 #[derive(Clone, Default)]

@@ -19,6 +19,7 @@ use super::body::zeroizing;
 use super::commitments::{Commitments, Salt};
 use super::counters::Inference;
 use super::error::ApiError;
+use super::models::ServedModel;
 use super::offload::offload;
 use super::request::{EmbeddingsRequest, Format};
 use super::state::InnerState;
@@ -29,13 +30,14 @@ pub(super) async fn embeddings(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let request = offload(body.len(), || EmbeddingsRequest::read(&body))?;
-    state.check_model(&request.model)?;
+    let model = state.models.find(&request.model)?;
+    let embedder = model.embedder()?;
     let inputs = request.input.into_inputs()?;
     if let Inputs::Pieces(_) = inputs {
-        check_tokenizer(&state, request.tokenizer.as_deref())?;
+        check_tokenizer(model, request.tokenizer.as_deref())?;
     }
-    let prompt = request.prompt.resolve(state.embedder.prompts(), &inputs)?;
-    let full = state.embedder.dimension();
+    let prompt = request.prompt.resolve(embedder.prompts(), &inputs)?;
+    let full = embedder.dimension();
     let dimension = match request.dimensions {
         None => full,
         Some(wanted) if (1..=full).contains(&wanted) => wanted,
@@ -57,9 +59,9 @@ pub(super) async fn embeddings(
     // Made before the engine takes the inputs. A request that was not sealed has no salt, and gets no tree.
     let salt = extensions.get::<Salt>();
     let commitments = salt.map(|salt| Commitments::to(&inputs, &prompt, salt));
-    let embedded = state.embedder.embed_after(prompt.clone(), inputs, overlong);
+    let embedded = embedder.embed_after(prompt.clone(), inputs, overlong);
     let embeddings = embedded.await?;
-    let normalised = state.embedder.is_normalised();
+    let normalised = embedder.is_normalised();
     let mut response = offload(embeddings.values.len() * size_of::<f32>(), || {
         let embeddings = truncate_rows(embeddings, dimension, normalised);
         let root = commitments.map(|commitments| commitments.root(&embeddings));
@@ -71,10 +73,10 @@ pub(super) async fn embeddings(
                     prompt: &prompt,
                     ignored: &request.ignored.0,
                 };
-                encode_json(&state.model_id, &embeddings, remarks, request.format, bytes)
+                encode_json(model.id(), &embeddings, remarks, request.format, bytes)
             }
         };
-        respond(request.format, content)
+        respond(request.format, content, model)
     })?;
     response.extensions_mut().insert(room);
     Ok(response)
@@ -82,8 +84,8 @@ pub(super) async fn embeddings(
 
 /// Refuses token ids without the name of their tokenizer. Clients that count tokens send ids of OpenAI's tokenizers. Most of these
 /// are valid ids of other words here, so the vectors would be meaningless without any error.
-fn check_tokenizer(state: &InnerState, named: Option<&str>) -> Result<(), ApiError> {
-    if named.is_some_and(|name| state.check_model(name).is_ok()) {
+fn check_tokenizer(model: &ServedModel, named: Option<&str>) -> Result<(), ApiError> {
+    if named.is_some_and(|name| model.has_name(name)) {
         return Ok(());
     }
     Err(ApiError::bad_request(
@@ -91,7 +93,7 @@ fn check_tokenizer(state: &InnerState, named: Option<&str>) -> Result<(), ApiErr
         format!(
             "`input` holds token ids, and `tokenizer` does not name this model's; send texts (LangChain: check_embedding_ctx_length=False), \
              or ids of this model's own tokenizer with `tokenizer` \"{}\"",
-            state.model_id
+            model.id()
         ),
     )
     .param("input"))
@@ -148,7 +150,11 @@ fn truncate_rows(mut embeddings: Embeddings, dimension: usize, normalised: bool)
     embeddings
 }
 
-fn respond(format: Format, content: Option<Vec<u8>>) -> Result<Response, ApiError> {
+fn respond(
+    format: Format,
+    content: Option<Vec<u8>>,
+    model: &ServedModel,
+) -> Result<Response, ApiError> {
     let kind = match format {
         Format::Tensors => protocol::vectors::MEDIA_TYPE,
         Format::Float | Format::Base64 => "application/json",
@@ -161,7 +167,8 @@ fn respond(format: Format, content: Option<Vec<u8>>) -> Result<Response, ApiErro
         )
     })?;
     let mut response = ([(header::CONTENT_TYPE, kind)], zeroizing(content)).into_response();
-    response.extensions_mut().insert(Inference);
+    let inference = Inference(Arc::clone(&model.identity));
+    response.extensions_mut().insert(inference);
     Ok(response)
 }
 

@@ -94,11 +94,13 @@ impl Service {
         let salt = Salt(Zeroizing::new(terms.salt));
         let response = self.dispatch(request, salt).await;
         let extensions = response.extensions();
-        let inferred = extensions.get::<Inference>().is_some();
+        let inferred = extensions.get::<Inference>().cloned();
         let reservation = extensions.get::<Reservation>().cloned().unwrap_or_default();
         let response = collect_response(response).await;
         // A receipt proves an inference. Refusals and reads get none, and leave no leaf in the log.
-        let subject = (inferred && response.status < 300).then(|| ReceiptSubject {
+        let inferred = inferred.filter(|_| response.status < 300);
+        let subject = inferred.map(|Inference(model)| ReceiptSubject {
+            model,
             request_hash,
             response_hash: protocol::commitment::response_hash(&terms.salt, &response.content),
             document_hash: terms.document,

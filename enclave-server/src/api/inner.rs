@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::iter;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -17,6 +16,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::embeddings::embeddings;
 use super::error::ApiError;
+use super::models::ServedModel;
 use super::state::InnerState;
 use super::{counters, encoding};
 
@@ -99,22 +99,21 @@ async fn refuse_path(uri: Uri) -> ApiError {
     )
 }
 
-/// Lists the model once under each of its names: clients look for the name that they will send.
-async fn models(State(state): State<Arc<InnerState>>) -> Response {
-    let names = iter::once(&state.model_id).chain(&state.aliases);
-    Json(List {
-        object: "list",
-        data: names.map(|name| Model::from_state(&state, name)).collect(),
-    })
-    .into_response()
+/// Lists each model once under each of its names: clients look for the name that they will send.
+async fn models(State(state): State<Arc<InnerState>>) -> Result<Response, ApiError> {
+    let models = state.models.iter();
+    let each = models.flat_map(|model| model.names().map(move |name| Model::of(model, name)));
+    let data = each.collect::<Result<_, _>>()?;
+    let object = "list";
+    Ok(Json(List { object, data }).into_response())
 }
 
 async fn model(
     State(state): State<Arc<InnerState>>,
     Path(name): Path<String>,
 ) -> Result<Response, ApiError> {
-    state.check_model(&name)?;
-    Ok(Json(Model::from_state(&state, &name)).into_response())
+    let model = state.models.find(&name)?;
+    Ok(Json(Model::of(model, &name)?).into_response())
 }
 
 async fn openapi() -> Response {
@@ -124,7 +123,7 @@ async fn openapi() -> Response {
 /// OpenAPI of this router. A test generates it from the types of requests and answers.
 const DESCRIPTION: &str = include_str!("../../openapi.json");
 
-/// The model, once for each of its names; the first name is first.
+/// The models, each once for each of its names; its first name is first.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "Models"))]
 #[derive(Serialize)]
@@ -134,7 +133,7 @@ pub(super) struct List<'a> {
     data: Vec<Model<'a>>,
 }
 
-/// The model, in OpenAI's format.
+/// A model, in OpenAI's format.
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 pub(super) struct Model<'a> {
@@ -170,10 +169,10 @@ struct Properties<'a> {
 }
 
 impl<'a> Model<'a> {
-    fn from_state(state: &'a InnerState, name: &'a str) -> Self {
-        let embedder = &state.embedder;
+    fn of(model: &'a ServedModel, name: &'a str) -> Result<Self, ApiError> {
+        let embedder = model.embedder()?;
         let prompts = embedder.prompts();
-        Self {
+        Ok(Self {
             id: name,
             object: "model",
             created: 0,
@@ -185,9 +184,9 @@ impl<'a> Model<'a> {
                 prompts: prompts.texts.keys().map(String::as_str).collect(),
                 default_prompt: prompts.default.as_deref(),
                 engine: embedder.engine(),
-                aliases: &state.aliases,
+                aliases: &model.aliases,
             },
-        }
+        })
     }
 }
 

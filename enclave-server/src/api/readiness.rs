@@ -47,7 +47,7 @@ pub(super) async fn ready(State(service): State<Arc<Service>>) -> Result<Json<Va
     if !service.keys.current().accepts(service.now()) {
         return Err(KEYS_EXPIRED);
     }
-    match service.private_api.state().embedder.health() {
+    match service.private_api.state().models.health() {
         Health::Ended => return Err(ENGINE_DEAD),
         Health::Stuck => return Err(ENGINE_STUCK),
         Health::Sound => {}

@@ -1,8 +1,10 @@
 //! Receipts for answers (AIR v1).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use attestation::ModelIdentity;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use getrandom::SysRng;
 use protocol::receipt::{Measurements, Platform, ReceiptClaims};
@@ -15,6 +17,8 @@ use crate::nsm::{Pcr, Validity};
 
 /// Claims of a receipt that differ from request to request.
 pub(super) struct ReceiptSubject {
+    /// The model that answered.
+    pub(super) model: Arc<ModelIdentity>,
     pub(super) request_hash: [u8; 32],
     pub(super) response_hash: [u8; 32],
     pub(super) document_hash: [u8; 32],
@@ -75,10 +79,10 @@ impl Service {
             issued_at,
             id,
             nonce: subject.nonce,
-            model_id: description.model.id.clone(),
-            model_version: description.model.version.clone(),
-            model_hash: description.model.sha256,
-            model_hash_scheme: Some(description.model.hash_scheme),
+            model_id: subject.model.id.clone(),
+            model_version: subject.model.version.clone(),
+            model_hash: subject.model.sha256,
+            model_hash_scheme: Some(subject.model.hash_scheme),
             request_hash: subject.request_hash,
             response_hash: subject.response_hash,
             document_hash: subject.document_hash,

@@ -61,7 +61,9 @@ impl Service {
         clock: Clock,
     ) -> Self {
         let times = Times::default();
-        state.embedder.observe(Arc::new(times.clone()));
+        for model in state.models.iter() {
+            model.observe(Arc::new(times.clone()));
+        }
         Self {
             keys,
             receipts: ReceiptContext::new(nsm.pcrs()),

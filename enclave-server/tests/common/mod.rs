@@ -20,6 +20,7 @@ use axum::http::{Request, StatusCode};
 use base64ct::{Base64UrlUnpadded, Encoding};
 use enclave_server::api::budget::Budget;
 use enclave_server::api::counters::Counters;
+use enclave_server::api::models::{Models, ServedModel, Task};
 use enclave_server::api::state::InnerState;
 use enclave_server::api::{self, AnswerSteps, Limits, Service};
 use enclave_server::keys::{Description, Keyring, Periods};
@@ -182,16 +183,22 @@ impl Rig {
             policy_version: "1".to_owned(),
             security_mode: SecurityMode::Evaluation,
         };
+        let identity = Arc::new(description.model.clone());
         let keys = Keyring::new(description, options.periods, &*nsm, clock.now()).unwrap();
         let tokenizer =
             Tokenizer::from_json(&tokenizer_json(), options.encoder.max_tokens()).unwrap();
         let pool = Pool::start(options.encoder, 2, options.pool).unwrap();
-        let state = Arc::new(InnerState {
-            embedder: Embedder::new(tokenizer, pool)
-                .unwrap()
-                .with_prompts(options.prompts),
-            model_id: MODEL.to_owned(),
+        let model = ServedModel {
+            identity,
             aliases: vec![ALIAS.to_owned()],
+            task: Task::Embedding(
+                Embedder::new(tokenizer, pool)
+                    .unwrap()
+                    .with_prompts(options.prompts),
+            ),
+        };
+        let state = Arc::new(InnerState {
+            models: Models::new(vec![model]).unwrap(),
             answers: Budget::new(16 << 20, Duration::from_millis(10)),
             counters: Counters::default(),
         });
