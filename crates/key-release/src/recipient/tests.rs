@@ -484,6 +484,36 @@ fn envelopes_of_openssl_are_opened() {
     }
 }
 
+/// A simulated envelope is accepted by a reader that opens genuine ones.
+#[test]
+fn openssl_opens_envelopes_of_the_forge() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        forge::tell_skipped("no openssl");
+        return;
+    }
+    let fixture = Fixture::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    std::fs::write(file("key.der"), &fixture.pkcs1).unwrap();
+    openssl(
+        folder.path(),
+        "rsa -inform DER -in key.der -outform PEM -out key.pem",
+    );
+    // The longest plaintext that KMS encrypts, so that `Shape::Pieces` has several.
+    for plaintext in [vec![7; 32], vec![8; 4096]] {
+        for shape in Shape::ALL {
+            let envelope = fixture.seal(&plaintext, shape).encode();
+            std::fs::write(file("envelope"), envelope).unwrap();
+            openssl(
+                folder.path(),
+                "cms -decrypt -binary -inform DER -in envelope -inkey key.pem -out opened",
+            );
+            let opened = std::fs::read(file("opened")).unwrap();
+            assert_eq!(opened, plaintext, "{shape:?}");
+        }
+    }
+}
+
 fn openssl(folder: &Path, arguments: &str) {
     let output = Command::new("openssl")
         .args(arguments.split_whitespace())
