@@ -7,7 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::relay::ENCLAVE_HINT;
 
-/// Allows the page to run its own scripts and WebAssembly and to connect to its own origin, and nothing else.
+/// Allows a page to run its own scripts and WebAssembly and to connect to its own origin, and nothing else. For every answer that is
+/// not of a page with a separate policy ([`crate::web::Web`]).
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const PERMISSIONS_POLICY: &str = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=(), clipboard-read=(), clipboard-write=(self)";
@@ -18,7 +19,6 @@ pub(crate) async fn secure(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (
@@ -36,6 +36,9 @@ pub(crate) async fn secure(request: Request, next: Next) -> Response {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(HeaderValue::from_static(CONTENT_SECURITY_POLICY));
     headers
         .entry("cross-origin-resource-policy")
         .or_insert(HeaderValue::from_static("same-origin"));

@@ -41,6 +41,7 @@ pub(crate) struct Service<Follow, Refresh> {
 pub(crate) fn build(
     config: &Config,
     metrics: &Metrics,
+    web: Web,
     log: Option<Arc<Store>>,
     finish: impl Future<Output = ()> + Send + 'static,
     crls: Crls,
@@ -48,7 +49,6 @@ pub(crate) fn build(
     let relay = Relay::new(config, metrics.clone(), crls.clone());
     let traffic = Arc::new(Notify::new());
     let channels = Channels::new(config, relay.fleet(), Arc::clone(&traffic));
-    let web = Web::new(config.web.as_deref());
 
     // Only these pass to the enclave; its other endpoints and its metrics do not.
     let relayed = Router::new()

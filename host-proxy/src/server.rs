@@ -25,6 +25,7 @@ use crate::parent::Parent;
 use crate::rate::Rates;
 use crate::router::{self, Service, metrics_router};
 use crate::source::Peer;
+use crate::web::Web;
 
 /// Time to store the rest of the log, after the drain.
 const LAST_PULL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,6 +36,7 @@ const MAX_HEAD_BYTES: usize = 32 << 10;
 /// A proxy that listens and does not answer yet.
 pub struct Proxy {
     config: Config,
+    web: Web,
     listener: TcpListener,
     metrics: Option<TcpListener>,
     parent: Option<Parent>,
@@ -48,13 +50,7 @@ impl Proxy {
     /// # Errors
     /// Where another program uses either, or the log is corrupt.
     pub async fn bind(config: Config) -> anyhow::Result<Self> {
-        if let Some(folder) = &config.web {
-            anyhow::ensure!(
-                folder.join("index.html").is_file(),
-                "{} holds no index.html; build the page first, or leave --web out",
-                folder.display()
-            );
-        }
+        let web = Web::open(config.web.as_deref())?;
         let listener = listen(config.listen, "--listen").await?;
         let metrics = match config.metrics {
             Some(address) => Some(listen(address, "--metrics").await?),
@@ -73,6 +69,7 @@ impl Proxy {
         };
         Ok(Self {
             config,
+            web,
             listener,
             metrics,
             parent,
@@ -101,6 +98,7 @@ impl Proxy {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let Self {
             config,
+            web,
             listener,
             metrics: metrics_listener,
             parent,
@@ -115,7 +113,7 @@ impl Proxy {
             channels,
             follow_log,
             refresh_crls,
-        } = router::build(&config, &metrics, log, finished, crls);
+        } = router::build(&config, &metrics, web, log, finished, crls);
         let follow_log = follow_log.map(tokio::spawn);
         let refresh_crls = Some(tokio::spawn(refresh_crls));
         let metrics_task = metrics_listener.map(|listener| {

@@ -1,11 +1,14 @@
 //! Serves the built page from its folder.
 
+use std::fs;
+use std::io;
 use std::path::Path;
 
+use anyhow::Context as _;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use tower::ServiceExt as _;
 use tower_http::services::ServeDir;
 
@@ -14,23 +17,68 @@ use crate::problem::Problem;
 /// Files below this path carry a hash of their content in their name, so they never change.
 const HASHED: &str = "/assets/";
 
+/// Headers that a page may choose, each with the file of its build that contains the value. A policy has to name the hash of the
+/// page's import map, which only the build knows.
+const POLICIES: [(HeaderName, &str); 2] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "content-security-policy.txt",
+    ),
+    (
+        HeaderName::from_static("integrity-policy"),
+        "integrity-policy.txt",
+    ),
+];
+
+/// Longer policies are refused: some servers and browsers limit all headers together to 8 KiB.
+const MAX_POLICY_BYTES: usize = 4096;
+
 /// A folder with index.html; without one every path is `NOT_FOUND`.
 #[derive(Clone)]
-pub(crate) struct Web(Option<ServeDir>);
+pub(crate) struct Web {
+    files: Option<ServeDir>,
+    policies: Vec<(HeaderName, HeaderValue)>,
+}
 
 impl Web {
-    pub(crate) fn new(folder: Option<&Path>) -> Self {
-        Self(folder.map(|folder| {
-            ServeDir::new(folder)
-                .precompressed_br()
-                .precompressed_gzip()
-                .append_index_html_on_directories(true)
-        }))
+    /// # Errors
+    /// Where `folder` has no index.html, or a policy that is not a header's value.
+    pub(crate) fn open(folder: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(folder) = folder else {
+            return Ok(Self {
+                files: None,
+                policies: Vec::new(),
+            });
+        };
+        anyhow::ensure!(
+            folder.join("index.html").is_file(),
+            "{} holds no index.html; build the page first, or leave --web out",
+            folder.display()
+        );
+        let mut policies = Vec::new();
+        for (header, name) in POLICIES {
+            let file = folder.join(name);
+            match fs::read_to_string(&file) {
+                Ok(text) => policies.push((header, policy(&text, &file)?)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    return Err(error).with_context(|| format!("cannot read {}", file.display()));
+                }
+            }
+        }
+        let files = ServeDir::new(folder)
+            .precompressed_br()
+            .precompressed_gzip()
+            .append_index_html_on_directories(true);
+        Ok(Self {
+            files: Some(files),
+            policies,
+        })
     }
 
     /// Sends a file, or index.html for the page's own routes: those whose last part has no extension.
     pub(crate) async fn serve(&self, request: Request) -> Response {
-        let Some(files) = &self.0 else {
+        let Some(files) = &self.files else {
             return Problem::NotFound.into_response();
         };
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -64,8 +112,24 @@ impl Web {
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        headers.extend(self.policies.iter().cloned());
         response
     }
+}
+
+fn policy(text: &str, file: &Path) -> anyhow::Result<HeaderValue> {
+    let text = text.trim();
+    anyhow::ensure!(
+        !text.is_empty() && text.len() <= MAX_POLICY_BYTES,
+        "{} is not a policy of 1 to {MAX_POLICY_BYTES} bytes; build the page again",
+        file.display()
+    );
+    HeaderValue::from_str(text).with_context(|| {
+        format!(
+            "{} is not the value of a header; build the page again",
+            file.display()
+        )
+    })
 }
 
 fn is_route(path: &str) -> bool {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::path::Path;
 
 use bytes::Bytes;
 use host_proxy::CONTENT_SECURITY_POLICY;
@@ -157,18 +158,64 @@ async fn every_answer_has_the_security_headers() {
 }
 
 #[tokio::test]
+async fn the_policies_of_a_page_are_sent_with_its_files_alone() {
+    let folder = site();
+    let (content, integrity) = (
+        "default-src 'none'; script-src 'self' 'sha256-AAAA'",
+        "blocked-destinations=(script)",
+    );
+    for (name, policy) in [
+        ("content-security-policy.txt", content),
+        ("integrity-policy.txt", integrity),
+    ] {
+        fs::write(folder.path().join("dist").join(name), format!("{policy}\n")).unwrap();
+    }
+    let proxy = serve(&folder).await;
+    for path in ["/", "/audit", "/assets/app-1a2b.js"] {
+        let answer = proxy.get(path).await;
+        assert_eq!(answer.header("content-security-policy"), Some(content));
+        assert_eq!(answer.header("integrity-policy"), Some(integrity));
+    }
+    for path in ["/healthz", "/v1/gateway", "/missing.js"] {
+        let answer = proxy.get(path).await;
+        assert_eq!(
+            answer.header("content-security-policy"),
+            Some(CONTENT_SECURITY_POLICY),
+            "{path}"
+        );
+        assert_eq!(answer.header("integrity-policy"), None, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_folder_without_a_page_is_refused_at_start() {
     let folder = TempDir::new().unwrap();
-    let flag = format!("--web={}", folder.path().display());
+    let error = refuse(folder.path()).await;
+    assert!(error.contains("holds no index.html"), "{error}");
+}
+
+#[tokio::test]
+async fn a_policy_that_is_not_a_header_is_refused_at_start() {
+    let folder = site();
+    let page = folder.path().join("dist");
+    for policy in ["", "script-src\r\nset-cookie: a=b", &"x".repeat(4097)] {
+        fs::write(page.join("content-security-policy.txt"), policy).unwrap();
+        let error = refuse(&page).await;
+        assert!(
+            error.contains("content-security-policy.txt is not"),
+            "{error}"
+        );
+    }
+}
+
+async fn refuse(page: &Path) -> String {
+    let flag = format!("--web={}", page.display());
     let config = <host_proxy::Config as clap::Parser>::try_parse_from([
         "host-proxy",
         "--listen=127.0.0.1:0",
         "--enclave=unix:/nowhere",
         &flag,
     ]);
-    let error = host_proxy::Proxy::bind(config.unwrap())
-        .await
-        .err()
-        .unwrap();
-    assert!(error.to_string().contains("holds no index.html"), "{error}");
+    let bound = host_proxy::Proxy::bind(config.unwrap()).await;
+    bound.err().unwrap().to_string()
 }
