@@ -96,7 +96,24 @@ func VerifyReceipt(bundle []byte, policy *Policy) (*Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := parseReceipt(read.receipt)
+	return read.verify(policy, read.commitments())
+}
+
+// commitments are the hashes that a receipt must state; nil if it may state any.
+type commitments struct{ request, response *[32]byte }
+
+// commitments are those of the content, if the bundle has it.
+func (b *bundle) commitments() commitments {
+	if !b.hasContent {
+		return commitments{}
+	}
+	request, response := sha256.Sum256(b.request), responseHash(saltOf(b.request), b.response)
+	return commitments{&request, &response}
+}
+
+// verify judges receipt and evidence as one chain, as of the receipt's time.
+func (b *bundle) verify(policy *Policy, commitments commitments) (*Receipt, error) {
+	parsed, err := parseReceipt(b.receipt)
 	if err != nil {
 		return nil, err
 	}
@@ -104,17 +121,14 @@ func VerifyReceipt(bundle []byte, policy *Policy) (*Receipt, error) {
 	if parsed.issuedAt > lastMoment/1000 {
 		return nil, refuse("BAD_TIMESTAMP", "iat is beyond the year 9999")
 	}
-	attestation, err := Appraise(read.evidence, policy, Audit(time.Unix(int64(parsed.issuedAt), 0)))
+	attestation, err := Appraise(b.evidence, policy, Audit(time.Unix(int64(parsed.issuedAt), 0)))
 	if err != nil {
 		return nil, err
 	}
-	expected := &expectations{key: attestation.Manifest.ReceiptKey, attestation: attestation}
-	if read.hasContent {
-		request := sha256.Sum256(read.request)
-		response := responseHash(saltOf(read.request), read.response)
-		expected.requestHash, expected.responseHash = &request, &response
-	}
-	return verifyReceipt(read.receipt, expected)
+	return verifyReceipt(b.receipt, &expectations{
+		key: attestation.Manifest.ReceiptKey, attestation: attestation,
+		requestHash: commitments.request, responseHash: commitments.response,
+	})
 }
 
 // saltOf returns the salt of an inner request. Zeros, if it has none: the hash then differs from the receipt's.

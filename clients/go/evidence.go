@@ -86,38 +86,11 @@ func (e *Evidence) documentNonce(own []byte) []byte {
 		return own
 	}
 	leaf := sha256.Sum256(append([]byte("clearseal/1 nonce\x00"), own...))
-	tree, ok := rootOf(leaf, uint64(e.place.index), uint64(e.place.count), e.place.path)
-	if !ok {
+	tree, err := rootOf(leaf, uint64(e.place.index), uint64(e.place.count), e.place.path)
+	if err != nil {
 		return own
 	}
 	labelled := binary.BigEndian.AppendUint32([]byte("clearseal/1 nonces\x00"), e.place.count)
 	nonce := sha256.Sum256(append(labelled, tree[:]...))
 	return nonce[:]
-}
-
-// rootOf follows an inclusion path (RFC 9162 §2.1.3.2).
-func rootOf(leafData [32]byte, index, size uint64, path [][32]byte) (root [32]byte, ok bool) {
-	if index >= size {
-		return root, false
-	}
-	root = sha256.Sum256(append([]byte{0}, leafData[:]...))
-	first, second := index, size-1
-	join := func(left, right [32]byte) [32]byte {
-		return sha256.Sum256(append(append([]byte{1}, left[:]...), right[:]...))
-	}
-	for _, hash := range path {
-		if second == 0 {
-			return root, false
-		}
-		if first&1 == 1 || first == second {
-			root = join(hash, root)
-			for first&1 == 0 && first != 0 {
-				first, second = first>>1, second>>1
-			}
-		} else {
-			root = join(root, hash)
-		}
-		first, second = first>>1, second>>1
-	}
-	return root, second == 0
 }

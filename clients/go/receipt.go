@@ -471,10 +471,15 @@ func responseHash(salt [32]byte, content []byte) [32]byte {
 	digest.Write(content)
 	hash := [32]byte(digest.Sum(nil))
 	if root, ok := statedRoot(content); ok {
-		labelled := append([]byte("clearseal/1 response with items\x00"), hash[:]...)
-		hash = sha256.Sum256(append(labelled, root...))
+		return bindItems(hash, [32]byte(root))
 	}
 	return hash
+}
+
+// bindItems adds the root over the items to the hash of an answer's content.
+func bindItems(contentHash, root [32]byte) [32]byte {
+	labelled := append([]byte("clearseal/1 response with items\x00"), contentHash[:]...)
+	return sha256.Sum256(append(labelled, root[:]...))
 }
 
 var (

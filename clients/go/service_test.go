@@ -3,6 +3,7 @@ package clearseal
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -49,7 +50,8 @@ func startService(t *testing.T) *service {
 	address := freeAddress(t)
 	started.url = "http://" + address
 	started.startEnclave()
-	started.relayed = started.start("host-proxy", "--listen", address, "--enclave", "tcp:"+started.enclaveAt)
+	started.relayed = started.start("host-proxy", "--listen", address, "--enclave", "tcp:"+started.enclaveAt,
+		"--receipt-log", filepath.Join(t.TempDir(), "receipts"))
 	t.Cleanup(func() {
 		for _, process := range []*exec.Cmd{started.relayed, started.enclave} {
 			_ = process.Process.Kill()
@@ -124,6 +126,23 @@ func (s *service) policy() *Policy {
 		s.t.Fatal(err)
 	}
 	return policy
+}
+
+// logProof waits until the host has pulled the receipt from its enclave's log.
+func (s *service) logProof(session *Session, bundle, earlier []byte) LogProof {
+	s.t.Helper()
+	for range 1_200 {
+		proof, err := session.LogProof(s.t.Context(), bundle, earlier)
+		if err == nil {
+			return proof
+		}
+		if failed, ok := errors.AsType[*Error](err); !ok || failed.Status == 0 {
+			s.t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.t.Fatal("the host does not have the receipt in its log")
+	return LogProof{}
 }
 
 // hostile is a host that records what passes, and may change answers.
