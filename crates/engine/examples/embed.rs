@@ -1,6 +1,7 @@
 //! Embeds texts with a sentence-transformers folder: `cargo run --release -p engine --example embed -- FOLDER < request.json`.
 //!
 //! A request is `{"texts": ["…"], "prompt_name": null}`; the answer holds the dimension, and for each text its tokens and its row.
+//! For a cross-encoder, each text is a pair `["…", "…"]`, and each row a score.
 //! A folder that is not run is refused with every reason on standard error, and exit code 1.
 
 #![allow(
@@ -69,15 +70,27 @@ fn run() -> Result<Value, Box<dyn Error>> {
     let tokens = texts
         .ok_or("the request has no texts")?
         .iter()
-        .map(|text| tokenizer.encode_after(prompt, text.as_str().unwrap_or_default()))
+        .map(|text| match text.as_array().map(Vec::as_slice) {
+            Some([first, second]) if tokenizer.reads_pairs() => tokenizer.encode_pair(
+                first.as_str().unwrap_or_default(),
+                second.as_str().unwrap_or_default(),
+            ),
+            _ => tokenizer.encode_after(prompt, text.as_str().unwrap_or_default()),
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let sequences: Vec<_> = tokens.iter().map(|tokens| tokens.ids.as_slice()).collect();
     let rows = encoder.encode(&sequences)?;
     let rows: Vec<_> = rows.chunks_exact(encoder.dimension()).collect();
+    // Tokens of the second text of a pair may have ids beyond the model's vocabulary.
+    let words = recipe
+        .shape()
+        .map_or(u32::MAX, |shape| shape.vocabulary as u32);
+    let ids = sequences.iter().map(|ids| ids.iter().map(|id| id % words));
+    let tokens: Vec<Vec<_>> = ids.map(Iterator::collect).collect();
     Ok(json!({
         "engine": encoder.name(),
         "dimension": encoder.dimension(),
-        "tokens": sequences,
+        "tokens": tokens,
         "rows": rows,
     }))
 }

@@ -1,12 +1,17 @@
 //! Embeds texts: the interface that the inner API calls.
 
+mod pairs;
+
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use zeroize::Zeroizing;
 
 use super::{Health, LoadError, Observer, Pool, PoolError, Prompts};
 use super::{Tokenizer, TokenizerError, Tokens};
+
+pub use pairs::Pairs;
 
 /// A tokenizer and the inference threads.
 pub struct Embedder {
@@ -137,6 +142,15 @@ impl Embedder {
             Ok(tokens) => tokens?,
             Err(_) => return Err(PoolError::Deadline.into()),
         };
+        self.encode_tokens(tokens, overlong, deadline).await
+    }
+
+    async fn encode_tokens(
+        &self,
+        tokens: Vec<Tokens>,
+        overlong: Overlong,
+        deadline: Instant,
+    ) -> Result<Embeddings, EmbedError> {
         if overlong == Overlong::Refuse
             && let Some(index) = tokens.iter().position(|tokens| tokens.truncated)
         {

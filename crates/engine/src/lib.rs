@@ -54,7 +54,7 @@ use std::ops::RangeInclusive;
 
 #[cfg(feature = "candle")]
 pub use candle::CandleEncoder;
-pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item, Overlong};
+pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item, Overlong, Pairs};
 pub use fused::{FusedEncoder, Precision};
 pub use head::{Head, HeadActivation, HeadStep, Residual};
 pub use load::{EngineChoice, LoadError};

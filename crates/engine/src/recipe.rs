@@ -6,6 +6,7 @@
 //! | `settings` | which members a configuration file has, and whether each was read |
 //! | `config` | the shape that `config.json` describes |
 //! | `modules` | the steps after the encoder |
+//! | `cross` | whether the folder scores pairs of texts, and how |
 //! | `text` | how a text becomes tokens |
 //! | `special_tokens` | whether all files name the same special tokens |
 //!
@@ -22,6 +23,7 @@ use crate::{Encoder, EngineChoice, Head, LoadError, Pooling, Precision, Shape, T
 use crate::{StaticEncoder, TokenizerError};
 
 mod config;
+mod cross;
 mod modules;
 mod settings;
 mod special_tokens;
@@ -60,6 +62,13 @@ enum Kind {
     },
     /// A table of words, whose rows are averaged.
     Table { path: String },
+    /// An encoder of pairs of texts, whose state becomes a score.
+    Classifier {
+        shape: Shape,
+        classifier: cross::Classifier,
+        /// Types of tokens that the model is given, or 0.
+        types: usize,
+    },
 }
 
 /// Texts that a model expects before its inputs.
@@ -149,6 +158,9 @@ impl Recipe {
     /// # Errors
     /// [`RecipeError::Unsupported`] lists every file that is missing and every setting that is not obeyed.
     pub fn read(files: &ModelFiles) -> Result<Self, RecipeError> {
+        if cross::is_described(files) {
+            return cross::read(files).map_err(RecipeError::Unsupported);
+        }
         let mut problems = Problems::new(files);
         let recipe = modules::read(&mut problems);
         let problems = problems.into_list();
@@ -162,7 +174,7 @@ impl Recipe {
     #[must_use]
     pub fn shape(&self) -> Option<&Shape> {
         match &self.source {
-            Kind::Encoder { shape, .. } => Some(shape),
+            Kind::Encoder { shape, .. } | Kind::Classifier { shape, .. } => Some(shape),
             Kind::Table { .. } => None,
         }
     }
@@ -176,6 +188,12 @@ impl Recipe {
             }
             _ => None,
         }
+    }
+
+    /// Whether the model scores pairs of texts, in place of embedding each.
+    #[must_use]
+    pub fn is_cross_encoder(&self) -> bool {
+        matches!(self.source, Kind::Classifier { .. })
     }
 
     /// Longest sequence in tokens, special tokens included.
@@ -208,6 +226,13 @@ impl Recipe {
     /// [`TokenizerError::Malformed`].
     pub fn tokenizer(&self, json: &[u8]) -> Result<Tokenizer, TokenizerError> {
         let tokenizer = self.text.build(json)?;
+        if let Kind::Classifier { shape, types, .. } = &self.source {
+            let second = match cross::has_second_type(shape, *types) {
+                true => shape.vocabulary,
+                false => 0,
+            };
+            return tokenizer.into_pairs(*types, second);
+        }
         Ok(match self.prompts.default_text() {
             Some(prompt) => tokenizer.with_prompt(prompt),
             None => tokenizer,
@@ -234,6 +259,19 @@ impl Recipe {
                 let head = Head::new(shape.hidden, poolings.clone(), steps);
                 let weights = Weights::join(weights.into_values())?;
                 choice.build_with(*shape, head, weights, precision, threads)
+            }
+            Kind::Classifier {
+                shape,
+                classifier,
+                types,
+            } => {
+                let (mut shape, mut weights) = (*shape, Weights::join(weights.into_values())?);
+                let steps = classifier.build(&mut weights, shape.hidden)?;
+                let head = Head::new(shape.hidden, vec![shape.pooling], steps);
+                if cross::has_second_type(&shape, *types) {
+                    cross::add_second_type(&mut shape, &mut weights);
+                }
+                choice.build_with(shape, head, weights, precision, threads)
             }
             Kind::Table { path } => {
                 let table = weights.remove(path).ok_or_else(|| LoadError::Missing {

@@ -61,6 +61,16 @@ impl Weights {
         Ok(Self { tensors })
     }
 
+    /// Removes a parameter.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Weight> {
+        self.tensors.remove(name)
+    }
+
+    /// Adds a parameter that was taken before.
+    pub(crate) fn put(&mut self, name: String, weight: Weight) {
+        self.tensors.insert(name, weight);
+    }
+
     /// Returns the parameters, sorted by name.
     pub fn into_tensors(self) -> BTreeMap<String, Weight> {
         self.tensors

@@ -101,7 +101,9 @@ pub(super) fn is_described(files: &ModelFiles) -> bool {
         return member(MODEL, "model_type") == Some(json!("CrossEncoder"));
     }
     let classes = member(CONFIG, "architectures");
-    let first = classes.as_ref().and_then(|classes| classes.get(0)?.as_str());
+    let first = classes
+        .as_ref()
+        .and_then(|classes| classes.get(0)?.as_str());
     first.is_some_and(|class| class.ends_with(CLASS))
 }
 
@@ -134,7 +136,7 @@ pub(super) fn read(files: &ModelFiles) -> Result<Recipe, Vec<Problem>> {
         shape.pooling = pooling;
         classifier.shift = shape.biases.norm;
         check(&classifier, &shape, &mut problems);
-        let types = if read_types { shape.token_types } else { 1 };
+        let types = if read_types { shape.token_types } else { 0 };
         Recipe {
             source: Kind::Classifier {
                 shape,
@@ -244,8 +246,9 @@ fn read_classifier(
         of_model.finish(problems);
     }
     let output = match stated.or(own).or(older).as_deref() {
-        None
-        | Some("torch.nn.modules.activation.Sigmoid" | "torch.nn.Sigmoid") => HeadActivation::Sigmoid,
+        None | Some("torch.nn.modules.activation.Sigmoid" | "torch.nn.Sigmoid") => {
+            HeadActivation::Sigmoid
+        }
         Some("torch.nn.modules.linear.Identity" | "torch.nn.Identity") => HeadActivation::Identity,
         Some("torch.nn.modules.activation.Tanh") => HeadActivation::Tanh,
         Some(other) => {
@@ -420,3 +423,6 @@ pub(super) fn add_second_type(shape: &mut Shape, weights: &mut Weights) {
     weights.put(words_name, words);
     weights.put(types_name, types);
 }
+
+#[cfg(test)]
+mod tests;
