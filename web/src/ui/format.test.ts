@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { countdown, duration, milliseconds, plural, shortHash } from "./format";
+import { bytes, countdown, duration, fixed, milliseconds, plural, shortHash } from "./format";
 
 describe("format", () => {
   it("shows head and tail of a hash", () => {
@@ -12,6 +12,7 @@ describe("format", () => {
   it.each([
     [-5, "0 ms"],
     [999, "999 ms"],
+    [999.6, "1.0 s"],
     [9_940, "9.9 s"],
     [9_960, "10 s"],
     [65_000, "1 min 05 s"],
@@ -29,6 +30,22 @@ describe("format", () => {
   it("keeps one item singular", () => {
     expect(plural(1, "line")).toBe("1 line");
     expect(plural(1204, "line")).toBe("1,204 lines");
+  });
+
+  it.each([
+    [0, "0 bytes"],
+    [1, "1 byte"],
+    [1_023, "1,023 bytes"],
+    [1_024, "1.0 KiB"],
+    [1_048_575, "1.0 MiB"],
+    [16.2 * 1_048_576, "16.2 MiB"],
+    [5 * 1_073_741_824, "5.0 GiB"],
+  ])("formats %d bytes as %s", (size, text) => expect(bytes(size)).toBe(text));
+
+  it("shows no sign before zero", () => {
+    expect(fixed(-0.0001, 3)).toBe("0.000");
+    expect(fixed(-0.0006, 3)).toBe("-0.001");
+    expect(fixed(0.5, 2)).toBe("0.50");
   });
 
   it("shows microseconds as milliseconds", () => {

@@ -16,11 +16,25 @@ export function withDigits(value: number, digits: number): string {
   return formats[digits].format(value);
 }
 
+/** With exactly `digits` fraction digits. A value that rounds to zero has no sign. */
+export function fixed(value: number, digits: number): string {
+  const text = value.toFixed(digits);
+  return Number(text) === 0 ? text.replace("-", "") : text;
+}
+
+const LARGER_UNITS = ["KiB", "MiB", "GiB"];
+
 /** `16.2 MiB`: powers of 1,024, with binary prefixes (IEC 80000-13). */
 export function bytes(size: number): string {
-  if (size < 1_024) return `${size} bytes`;
-  if (size < 1_024 * 1_024) return `${(size / 1_024).toFixed(1)} KiB`;
-  return `${(size / 1_024 / 1_024).toFixed(1)} MiB`;
+  if (size < 1_024) return plural(size, "byte");
+  let value = size / 1_024;
+  let unit = 0;
+  // One digit is shown: 1,023.95 would round to 1024.0.
+  while (value >= 1_023.95 && unit < LARGER_UNITS.length - 1) {
+    value /= 1_024;
+    unit += 1;
+  }
+  return `${value.toFixed(1)} ${LARGER_UNITS[unit]}`;
 }
 
 /** `1 line`, `12 lines`. */
@@ -30,7 +44,7 @@ export function plural(value: number, one: string, many = `${one}s`): string {
 
 /** A duration in its two largest units: `2 h 41 min`, `1 min 05 s`, `0.4 s`. */
 export function duration(ms: number): string {
-  if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 999.5) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 9_950) return `${(ms / 1_000).toFixed(1)} s`;
   const seconds = Math.round(ms / 1_000);
   if (seconds < 60) return `${seconds} s`;

@@ -9,7 +9,7 @@ import {
   useState,
 } from "react";
 import { Button } from "../../ui/Button";
-import { count } from "../../ui/format";
+import { count, fixed } from "../../ui/format";
 import { useSliced } from "../../ui/slices";
 import { Term } from "../../ui/Term";
 import "../../ui/table.css";
@@ -106,7 +106,7 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
         <div className="matrix-scale" aria-hidden="true">
           <span className="matrix-ramp" />
           <span className="number">1</span>
-          <span className="number">{low === 0 ? "0" : low.toFixed(2)}</span>
+          <span className="number">{low === 0 ? "0" : fixed(low, 2)}</span>
         </div>
         <div ref={probe} className="matrix-probe" aria-hidden="true">
           <i />
@@ -116,7 +116,7 @@ export function Matrix({ items: all, selected, onSelect }: MatrixProps) {
       </div>
       <figcaption className="matrix-caption">
         <output id={`${id}-value`} className="reading">
-          <span className="matrix-value number">{matrix === NOT_YET ? "…" : value.toFixed(4)}</span>
+          <span className="matrix-value number">{matrix === NOT_YET ? "…" : fixed(value, 4)}</span>
           <span className="muted tiny">
             cosine similarity{matrix !== NOT_YET && `: ${describeCosine(value)}`}
           </span>
@@ -203,7 +203,7 @@ function MatrixTable({ items, matrix }: { items: readonly EmbeddedItem[]; matrix
               </th>
               {shown.map((other, column) => (
                 <td key={other.index} className="end">
-                  {(matrix[row * items.length + column] ?? 0).toFixed(3)}
+                  {fixed(matrix[row * items.length + column] ?? 0, 3)}
                 </td>
               ))}
             </tr>

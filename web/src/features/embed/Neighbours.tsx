@@ -1,5 +1,5 @@
 import { useCallback, useId, useMemo } from "react";
-import { plural } from "../../ui/format";
+import { fixed, plural } from "../../ui/format";
 import { useSliced } from "../../ui/slices";
 import { CutBadge } from "./Truncation";
 import "./neighbours.css";
@@ -62,7 +62,7 @@ export function Ranking({
       {closest.map(({ index, cosine }) => (
         <li key={index}>
           <button type="button" onClick={() => onSelect(index)}>
-            <span className="number neighbours-value">{cosine.toFixed(3)}</span>
+            <span className="number neighbours-value">{fixed(cosine, 3)}</span>
             <svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
               <rect className="bar-all" width="100" height="4" />
               <rect className="bar" width={Math.max(0, cosine) * 100} height="4" />

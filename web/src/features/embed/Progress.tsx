@@ -73,7 +73,7 @@ function Pace({ run }: { run: Extract<Run, { at: "running" }> }) {
     <p className="muted small number">
       {rate === null || leftMs === null
         ? "Waiting for the first answer"
-        : `${rate >= 10 ? Math.round(rate) : rate.toFixed(1)} items per second, ${duration(leftMs)} left`}
+        : `${rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1)} items per second, ${duration(leftMs)} left`}
     </p>
   );
 }

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { Button } from "../../ui/Button";
 import { CopyButton } from "../../ui/CopyButton";
-import { count, plural } from "../../ui/format";
+import { count, fixed, plural } from "../../ui/format";
 import { Term } from "../../ui/Term";
 import "../../ui/table.css";
 import { shortest } from "./export";
@@ -77,7 +77,7 @@ function VectorRow({ item }: { item: EmbeddedItem }) {
       </td>
       <td>
         <code className="vectors-head">
-          {Array.from(vector.subarray(0, HEAD), (value) => value.toFixed(4).padStart(7)).join("  ")}
+          {Array.from(vector.subarray(0, HEAD), (value) => fixed(value, 4).padStart(7)).join("  ")}
           {vector.length > HEAD && "  …"}
         </code>
         <span className="vectors-actions">
