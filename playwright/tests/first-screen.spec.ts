@@ -206,7 +206,14 @@ test("texts and vectors stay in the browser only on request", async ({ embed, pa
   await expect.poll(databases).toEqual(["clearseal.embedded"]);
   page.on("dialog", (dialog) => void dialog.accept());
   await page.reload();
-  await expect(page.getByText(/^Kept in this browser since/)).toBeVisible();
+  const since = page.getByText(/^Kept in this browser since/);
+  await expect(since).toBeVisible();
+  // This tab sent them, before the reload.
+  await expect(since).not.toContainText("This tab has sent none of it");
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await expect(other.getByText(/^Kept in this browser since/)).toContainText("This tab has sent none of it");
+  await other.close();
   await expect(page.getByRole("tab", { name: "Similarity" })).toBeVisible();
   await page.getByLabel("Keep these texts and vectors").uncheck();
   await expect.poll(databases).toEqual([]);

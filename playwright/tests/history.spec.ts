@@ -1,4 +1,5 @@
 import { expect, test } from "../fixtures/stack.ts";
+import { EmbedPage } from "../pages/embed.ts";
 
 test("receipts are collected, exported, imported again, and audited together", async ({
   audit,
@@ -47,6 +48,42 @@ test("receipts stay in this browser on request, until they are deleted", async (
   await page.reload();
   await expect(page.getByRole("heading", { name: "Receipts", exact: true })).toBeVisible();
   await expect(lines).toHaveCount(0);
+});
+
+test("two tabs store their receipts together, and none after one has erased them", async ({
+  context,
+  embed,
+  page,
+  stack,
+}) => {
+  await embed.open();
+  await expect(embed.verdict).toHaveText("SIMULATED");
+  const early = new EmbedPage(await context.newPage(), stack.url);
+  await early.open();
+  await expect(early.verdict).toHaveText("SIMULATED");
+  await page.getByLabel(/Keep them in this browser/).check();
+  await embed.embed("one");
+  await expect.poll(() => page.evaluate(stored)).toBe(1);
+  // Opened before receipts were stored: its own receipts last as long as its tab, and erase nothing.
+  await early.embed("of the early tab");
+  await expect(early.page.locator(".history-list li")).toHaveCount(1);
+
+  const late = new EmbedPage(await context.newPage(), stack.url);
+  await late.open();
+  await expect(late.verdict).toHaveText("SIMULATED");
+  await expect(late.page.locator(".history-list li")).toHaveCount(1);
+  await late.embed("two");
+  await expect.poll(() => page.evaluate(stored)).toBe(2);
+  await embed.embed("three");
+  await expect.poll(() => page.evaluate(stored)).toBe(3);
+
+  const databases = () => page.evaluate(async () => (await indexedDB.databases()).map(({ name }) => name));
+  await page.getByLabel(/Keep them in this browser/).uncheck();
+  await expect.poll(databases).toEqual([]);
+  await late.embed("four");
+  await expect(late.page.locator(".history-list li")).toHaveCount(3);
+  await expect(late.page.getByLabel(/Keep them in this browser/)).not.toBeChecked();
+  expect(await databases()).toEqual([]);
 });
 
 /** Number of receipts stored in this browser. Runs in the page. */

@@ -5,7 +5,7 @@ import { ELSEWHERE } from "./app/service";
 import { SealStore } from "./features/attestation/seal-store";
 import { KeptStore } from "./features/embed/kept-store";
 import { RunStore } from "./features/embed/run-store";
-import { isUnfinished, loadRun, saveRun } from "./features/embed/saved-run";
+import { loadRun, saveRun } from "./features/embed/saved-run";
 import { SearchStore } from "./features/embed/search-store";
 import { HistoryStore } from "./features/history/history-store";
 
@@ -18,12 +18,7 @@ const searches = new SearchStore(seal);
 const kept = new KeptStore(runs);
 if (location.pathname === "/") seal.begin();
 void history.load();
-// A run that a reload interrupted is newer than stored items; a finished one is stored as they are.
-const reloaded = loadRun();
-if (reloaded && isUnfinished(reloaded)) runs.restore(reloaded);
-void kept.load().then(() => {
-  if (reloaded) runs.restore(reloaded);
-});
+void kept.load(loadRun());
 addEventListener("pagehide", () => saveRun(runs.get()));
 history.follow(runs, seal.bundle);
 history.follow(searches, seal.bundle);

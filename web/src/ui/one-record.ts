@@ -1,8 +1,19 @@
-/** One value in IndexedDB, written in one transaction, so that a partial value is never read. */
+/**
+ * One value in IndexedDB, written in one transaction, so that a partial value is never read. The record exists from `save` to
+ * `erase`, in all tabs.
+ */
 export interface OneRecord<T> {
+  /** Whether a tab has made the record, and none has erased it. */
+  exists(): Promise<boolean>;
   /** Null if there is no value, or none that this version can read. */
   load(): Promise<T | null>;
-  save(value: T): Promise<void>;
+  /** Makes the record, or replaces its value; null for a record without a value. */
+  save(value: T | null): Promise<void>;
+  /**
+   * Replaces the value in one transaction. Returns false, and stores nothing, if the record does not exist: another tab may have
+   * erased it.
+   */
+  update(change: (before: T | null) => T | null): Promise<boolean>;
   /** Deletes the value and its database. */
   erase(): Promise<void>;
 }
@@ -16,31 +27,64 @@ export function oneRecord<T>(name: string, table: string, read: (value: unknown)
     request.onupgradeneeded = () => request.result.createObjectStore(table);
     return awaitRequest(request);
   };
+  const use = async <R>(database: IDBDatabase, work: (database: IDBDatabase) => Promise<R>): Promise<R> => {
+    try {
+      return await work(database);
+    } finally {
+      database.close();
+    }
+  };
   return {
+    async exists() {
+      const database = await openExisting(name);
+      database?.close();
+      return database !== null;
+    },
     async load() {
-      const exists = (await indexedDB.databases()).some((database) => database.name === name);
-      if (!exists) return null;
-      const database = await open();
-      try {
-        return read(await awaitRequest<unknown>(database.transaction(table).objectStore(table).get(KEY)));
-      } finally {
-        database.close();
-      }
+      const database = await openExisting(name);
+      if (!database) return null;
+      return use(database, async () =>
+        read(await awaitRequest<unknown>(database.transaction(table).objectStore(table).get(KEY))),
+      );
     },
     async save(value) {
-      const database = await open();
-      try {
+      return use(await open(), (database) => {
         const transaction = database.transaction(table, "readwrite");
         transaction.objectStore(table).put(value, KEY);
-        await awaitCommit(transaction);
-      } finally {
-        database.close();
-      }
+        return awaitCommit(transaction);
+      });
+    },
+    async update(change) {
+      const database = await openExisting(name);
+      if (!database) return false;
+      return use(database, async () => {
+        const transaction = database.transaction(table, "readwrite");
+        const records = transaction.objectStore(table);
+        const committed = awaitCommit(transaction);
+        const before = records.get(KEY);
+        before.onsuccess = () => records.put(change(read(before.result)), KEY);
+        await committed;
+        return true;
+      });
     },
     async erase() {
       await awaitRequest(indexedDB.deleteDatabase(name));
     },
   };
+}
+
+/** Opens a database; null if it does not exist. Aborting the upgrade of a new database deletes it (IndexedDB §5.1). */
+function openExisting(name: string): Promise<IDBDatabase | null> {
+  const request = indexedDB.open(name, 1);
+  let absent = false;
+  request.onupgradeneeded = () => {
+    absent = true;
+    request.transaction?.abort();
+  };
+  return awaitRequest(request).catch((cause: unknown) => {
+    if (absent) return null;
+    throw cause;
+  });
 }
 
 /** Waits for the transaction: writing may still fail after a successful request, for example when the quota is exceeded. */

@@ -35,12 +35,12 @@ interface ResultsProps {
 
 export function Results(props: ResultsProps) {
   const { run, texts, store, searches, kept, model, selected, onSelect } = props;
-  const { fromMs } = useSyncExternalStore(kept.subscribe, kept.get);
+  const { fromMs, ownTab } = useSyncExternalStore(kept.subscribe, kept.get);
   const work = workOf(run);
   const items = useShownItems(run);
   if (!work || items.length === 0) return <Empty running={run.at === "running"} />;
   const at = Math.min(selected, items.length - 1);
-  const changed = run.at !== "running" && fromMs === null && !sameTexts(work, texts);
+  const changed = run.at !== "running" && (fromMs === null || ownTab) && !sameTexts(work, texts);
   const views: Tab[] = [
     {
       key: "similarity",
@@ -65,7 +65,7 @@ export function Results(props: ResultsProps) {
       )}
       {fromMs !== null && (
         <p className="changed small">
-          Kept in this browser since {moment(fromMs)}. This tab has sent none of it.
+          Kept in this browser since {moment(fromMs)}.{!ownTab && " This tab has sent none of it."}
         </p>
       )}
       {run.at === "running" && items.length === SHOWN_WHILE_RUNNING && (

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { type KeptWork, readWork, type WorkStorage } from "./kept";
 import { KeptStore } from "./kept-store";
 import { RunStore } from "./run-store";
@@ -10,19 +10,20 @@ const kept: KeptWork = {
   items: [{ text: "one", embedding: { vector, tokens: 3, truncated: false } }],
 };
 
-function memory(held: KeptWork | null = null): WorkStorage & { held: KeptWork | null } {
-  return {
+function memory(held: KeptWork | null = null, made = held !== null) {
+  const storage: WorkStorage & { held: KeptWork | null; made: boolean } = {
     held,
-    async load() {
-      return this.held;
+    made,
+    exists: async () => storage.made,
+    load: async () => storage.held,
+    save: async (value) => void Object.assign(storage, { held: value, made: true }),
+    update: async (change) => {
+      if (storage.made) storage.held = change(storage.held);
+      return storage.made;
     },
-    async save(value) {
-      this.held = value;
-    },
-    async erase() {
-      this.held = null;
-    },
+    erase: async () => void Object.assign(storage, { held: null, made: false }),
   };
+  return storage;
 }
 
 function runs(): RunStore {
@@ -89,9 +90,84 @@ describe("KeptStore", () => {
   });
 });
 
+describe("KeptStore, with other tabs and reloads", () => {
+  const work = (texts: readonly string[], missing: readonly string[] = []) => ({
+    model: "m",
+    ended: true,
+    items: texts.map((text) => ({
+      text,
+      embedding: missing.includes(text) ? null : { vector, tokens: 3, truncated: false },
+    })),
+  });
+
+  it("stores nothing more once another tab has erased all", async () => {
+    const storage = memory();
+    const embedded = runs();
+    const [one, other] = [new KeptStore(embedded, storage), new KeptStore(runs(), storage)];
+    await one.store(true);
+    await other.load();
+    await other.store(false);
+    await embedded.start("m", ["one"]);
+    await vi.waitFor(() => expect(one.get().stored).toBe(false));
+    expect(storage).toMatchObject({ held: null, made: false });
+  });
+
+  it("remembers that items are stored before there are any", async () => {
+    const storage = memory();
+    await new KeptStore(runs(), storage).store(true);
+    const next = new KeptStore(runs(), storage);
+    await next.load();
+    expect(next.get()).toMatchObject({ stored: true, fromMs: null });
+  });
+
+  it("restores the tab's own items, not those that another tab stored", async () => {
+    const embedded = runs();
+    const store = new KeptStore(embedded, memory(kept));
+    await store.load(work(["mine"]));
+    expect(embedded.get()).toMatchObject({ at: "finished", work: { items: [{ text: "mine" }] } });
+    expect(store.get()).toMatchObject({ stored: true, fromMs: null });
+  });
+
+  it("completes the tab's own items from the stored ones", async () => {
+    const embedded = runs();
+    const store = new KeptStore(embedded, memory(kept));
+    await store.load(work(["failed", "one"], ["failed", "one"]));
+    expect(embedded.get()).toMatchObject({ at: "finished", work: { items: [{ text: "one" }] } });
+    expect(store.get()).toMatchObject({ fromMs: 5, ownTab: true });
+  });
+
+  it("restores an interrupted run, although an earlier one of the same texts is stored", async () => {
+    const embedded = runs();
+    await new KeptStore(embedded, memory(kept)).load({ ...work(["one", "two"], ["two"]), ended: false });
+    expect(embedded.get()).toMatchObject({ at: "stopped", problem: { code: "PAGE_RELOADED" } });
+  });
+
+  it("restores the tab's own items where the browser stores nothing", async () => {
+    const embedded = runs();
+    const failing = { ...memory(), exists: () => Promise.reject(new Error("private")) };
+    await new KeptStore(embedded, failing).load(work(["mine"]));
+    expect(embedded.get()).toMatchObject({ work: { items: [{ text: "mine" }] } });
+  });
+
+  it("reports items that were not stored or not erased", async () => {
+    const fail = () => Promise.reject(new Error("quota"));
+    const storage = memory();
+    const embedded = runs();
+    const store = new KeptStore(embedded, storage);
+    await store.store(true);
+    Object.assign(storage, { update: fail, erase: fail });
+    await embedded.start("m", ["one"]);
+    await vi.waitFor(() => expect(store.get().problem).toContain("did not store"));
+    await store.store(false);
+    expect(store.get()).toMatchObject({ stored: true, problem: expect.stringContaining("did not erase") });
+  });
+});
+
 describe("readWork", () => {
   it("accepts only values that this version wrote", () => {
     expect(readWork(kept)).toEqual(kept);
+    const earlier = { ...kept, items: [{ text: "one", embedding: { vector } }] };
+    expect(readWork(earlier)?.items[0]?.embedding).toEqual({ vector, tokens: null, truncated: null });
     const other = Float32Array.from([1]);
     for (const invalid of [
       null,

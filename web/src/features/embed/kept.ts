@@ -24,5 +24,18 @@ export function readWork(value: unknown): KeptWork | null {
     item.embedding?.vector instanceof Float32Array &&
     item.embedding.vector.length === width &&
     item.embedding.vector.every(Number.isFinite);
-  return items.length > 0 && items.every(valid) ? { model, keptAtMs, items } : null;
+  if (items.length === 0 || !items.every(valid)) return null;
+  const read = items.map(({ text, embedding }: KeptWork["items"][number]) => ({
+    text,
+    embedding: { vector: embedding.vector, ...readCounts(embedding) },
+  }));
+  return { model, keptAtMs, items: read };
+}
+
+/** Both are null if the record has none. */
+export function readCounts({ tokens, truncated }: { tokens?: unknown; truncated?: unknown }) {
+  return {
+    tokens: typeof tokens === "number" ? tokens : null,
+    truncated: typeof truncated === "boolean" ? truncated : null,
+  };
 }

@@ -81,6 +81,8 @@ export type RunEvent =
 /** Texts with their vectors; null for an item that was not embedded. */
 export interface RestoredWork {
   readonly model: string;
+  /** The run had ended before the reload, so that items without a vector had failed, or their vectors had no room. */
+  readonly ended?: boolean;
   readonly items: readonly { readonly text: string; readonly embedding: Embedding | null }[];
 }
 
@@ -90,6 +92,13 @@ const RELOADED: Problem = {
   code: "PAGE_RELOADED",
   title: "The page was reloaded",
   detail: "That ended the run. Finished items are still here.",
+  remedy: "Send the rest.",
+};
+
+const SHORTENED: Problem = {
+  code: "RESULT_SHORTENED",
+  title: "Part of the result is gone",
+  detail: "A reload keeps only as many vectors as the tab has room for, and no failed item.",
   remedy: "Send the rest.",
 };
 
@@ -111,7 +120,7 @@ export function transition(run: Run, event: RunEvent): Run {
     );
     const work = { model: event.kept.model, items, receipts: [] };
     if (indicesAt(work, "waiting").length > 0) {
-      return { at: "stopped", id: event.id, work, problem: RELOADED };
+      return { at: "stopped", id: event.id, work, problem: event.kept.ended ? SHORTENED : RELOADED };
     }
     return { at: "finished", id: event.id, work, tookMs: null };
   }

@@ -1,6 +1,6 @@
 import { beforeEach, expect, it, vi } from "vitest";
 import { IDLE, type Run, transition } from "./run";
-import { isUnfinished, loadRun, saveRun } from "./saved-run";
+import { loadRun, saveRun } from "./saved-run";
 
 beforeEach(() => {
   const values = new Map<string, string>();
@@ -35,7 +35,6 @@ it("keeps finished items of a run that a reload ended, and lets the others wait"
     { text: "text 2", embedding: null },
   ]);
   if (!saved) return;
-  expect(isUnfinished(saved)).toBe(true);
   expect(transition(IDLE, { type: "restored", id: 2, kept: saved })).toMatchObject({
     at: "stopped",
     problem: { code: "PAGE_RELOADED" },
@@ -54,8 +53,38 @@ it("drops vectors for which the tab has no room", () => {
 it("stores nothing without a run, and ignores a record that it cannot read", () => {
   saveRun(IDLE);
   expect(loadRun()).toBeNull();
-  for (const saved of ["7", "{", '{"model":"m","items":[]}', '{"model":"m","items":[null]}']) {
+  const unreadable = [
+    "[null]",
+    '[{"vector":"AACAPw=="}]',
+    '[{"text":7}]',
+    '[{"text":"a","vector":"AACA"}]',
+    '[{"text":"a","vector":""}]',
+    // Not a number, and rows of different lengths.
+    '[{"text":"a","vector":"AADAfw=="}]',
+    '[{"text":"a","vector":"AACAPw=="},{"text":"b","vector":"AACAPwAAgD8="}]',
+  ];
+  const records = unreadable.map((items) => `{"model":"m","items":${items}}`);
+  for (const saved of ["7", "{", '{"model":"m","items":[]}', ...records]) {
     sessionStorage.setItem("clearseal.run", saved);
     expect(loadRun()).toBeNull();
   }
+});
+
+it("tells a run that a reload ended from one whose vectors had no room", () => {
+  saveRun(transition(running(3_000, 3_000, 384), { type: "ended", id: 1, problem: null, nowMs: 1 }));
+  const saved = loadRun();
+  expect(saved?.ended).toBe(true);
+  if (!saved) return;
+  expect(transition(IDLE, { type: "restored", id: 2, kept: saved })).toMatchObject({
+    at: "stopped",
+    problem: { code: "RESULT_SHORTENED" },
+  });
+});
+
+it("knows no count that the record does not have", () => {
+  sessionStorage.setItem(
+    "clearseal.run",
+    '{"model":"m","items":[{"text":"a","vector":"AACAPw==","tokens":"7"}]}',
+  );
+  expect(loadRun()?.items[0]?.embedding).toMatchObject({ tokens: null, truncated: null });
 });

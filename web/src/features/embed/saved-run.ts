@@ -1,4 +1,5 @@
 import { readSession, writeSession } from "../../ui/session";
+import { readCounts } from "./kept";
 import { type RestoredWork, type Run, workOf } from "./run";
 
 const KEY = "clearseal.run";
@@ -27,32 +28,30 @@ export function saveRun(run: Run): void {
     const bytes = new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength);
     return { text, vector: btoa(String.fromCharCode(...bytes)), tokens, truncated };
   });
-  if (!writeSession(KEY, { model: work.model, items })) writeSession(KEY, null);
+  const ended = run.at === "finished";
+  if (!writeSession(KEY, { model: work.model, ended, items })) writeSession(KEY, null);
 }
 
+/** The record may come from an earlier version of the page: one that this version cannot show is ignored. */
 export function loadRun(): RestoredWork | null {
-  const saved = readSession(KEY) as { model?: unknown; items?: unknown } | null;
+  const saved = readSession(KEY) as { model?: unknown; ended?: unknown; items?: unknown } | null;
   if (typeof saved?.model !== "string" || !Array.isArray(saved.items) || saved.items.length === 0)
     return null;
   try {
-    return { model: saved.model, items: (saved.items as SavedItem[]).map(readItem) };
+    const items = (saved.items as SavedItem[]).map(readItem);
+    const widths = new Set(items.flatMap(({ embedding }) => embedding?.vector.length ?? []));
+    if (widths.size > 1) return null;
+    return { model: saved.model, ended: saved.ended === true, items };
   } catch {
     return null;
   }
 }
 
-/** Whether items are missing, so that the run ended with the reload. */
-export function isUnfinished({ items }: RestoredWork): boolean {
-  return items.some(({ embedding }) => embedding === null);
-}
-
-function readItem({
-  text,
-  vector,
-  tokens = null,
-  truncated = false,
-}: SavedItem): RestoredWork["items"][number] {
+function readItem({ text, vector, tokens, truncated }: SavedItem): RestoredWork["items"][number] {
+  if (typeof text !== "string") throw new TypeError("an item has no text");
   if (vector === undefined) return { text, embedding: null };
   const bytes = Uint8Array.from(atob(vector), (one) => one.charCodeAt(0));
-  return { text, embedding: { vector: new Float32Array(bytes.buffer), tokens, truncated } };
+  const floats = new Float32Array(bytes.buffer);
+  if (floats.length === 0 || !floats.every(Number.isFinite)) throw new TypeError("a vector is not one");
+  return { text, embedding: { vector: floats, ...readCounts({ tokens, truncated }) } };
 }

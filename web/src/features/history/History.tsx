@@ -20,7 +20,7 @@ export function History({ history }: { history: HistoryStore }) {
   const onPick = async (event: ChangeEvent<HTMLInputElement>) => {
     const [file] = event.target.files ?? [];
     event.target.value = "";
-    if (file) await history.import(await file.text());
+    if (file) await history.import(file);
   };
   return (
     <section className="history" aria-labelledby="history-title">

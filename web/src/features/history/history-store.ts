@@ -1,6 +1,7 @@
+import { bytes } from "../../ui/format";
 import { Store } from "../../ui/store";
 import type { Receipt } from "../embed/run";
-import { fromJsonl, type Kept, oneLine, type Summary, withKept } from "./history";
+import { fromJsonl, type Imported, type Kept, oneLine, type Summary, withKept } from "./history";
 import { browserStorage, type Storage } from "./history-db";
 
 export interface HistoryView {
@@ -20,6 +21,15 @@ interface Source {
   subscribe(subscriber: () => void): () => void;
 }
 
+/** The part of `File` that the store uses. */
+export interface ReceiptFile {
+  readonly size: number;
+  text(): Promise<string>;
+}
+
+/** Larger files are rejected before they are read into memory: a bundle without text has a few kilobytes. */
+export const MAX_IMPORT_BYTES = 64 * 1024 * 1024;
+
 /** Returns the audit bundle of an exchange, without text and vectors. */
 type Bundles = (exchange: number, disclose: "hashes") => Promise<string>;
 
@@ -36,8 +46,9 @@ export class HistoryStore extends Store<HistoryView> {
   /** Restores stored receipts. */
   readonly load = async (): Promise<void> => {
     try {
+      if (!(await this.#storage.exists())) return;
       const kept = (await this.#storage.load()) ?? [];
-      if (kept.length > 0) this.change({ kept: withKept(this.get().kept, kept.toReversed()), stored: true });
+      this.change({ kept: withKept(this.get().kept, kept.toReversed()), stored: true });
     } catch {
       // Without storage, receipts last as long as the tab, which is the default.
     }
@@ -56,8 +67,9 @@ export class HistoryStore extends Store<HistoryView> {
     return source.subscribe(collect);
   };
 
-  readonly import = async (text: string): Promise<void> => {
-    const imported = fromJsonl(text);
+  /** Adds the receipts of a file. */
+  readonly import = async (file: ReceiptFile): Promise<void> => {
+    const imported = await readReceipts(file);
     if (imported.status === "refused") {
       this.change({ problem: `Nothing was imported. ${imported.why}` });
       return;
@@ -65,22 +77,39 @@ export class HistoryStore extends Store<HistoryView> {
     await this.#keep(await Promise.all(imported.bundles.map((bundle) => toKept(bundle, null))));
   };
 
+  /** Forgets the listed receipts. Those that other tabs have stored since stay. */
   readonly clear = async (): Promise<void> => {
-    this.change({ kept: [], forgotten: this.get().kept, problem: null });
-    await this.#save();
+    const { kept } = this.get();
+    const ids = new Set(kept.map(({ id }) => id));
+    this.change({ kept: [], forgotten: kept, problem: null });
+    await this.#update((stored) => stored.filter(({ id }) => !ids.has(id)));
   };
 
   /** Undoes [`clear`]. Receipts that arrived since stay. */
   readonly remember = async (): Promise<void> => {
     const { kept, forgotten } = this.get();
     this.change({ kept: withKept(forgotten, kept.toReversed()), forgotten: [], problem: null });
-    await this.#save();
+    await this.#update((stored) => withKept(forgotten, stored.toReversed()));
   };
 
   /** Sets whether receipts outlive the tab. Switching it off erases stored ones. */
   readonly store = async (stored: boolean): Promise<void> => {
     this.change({ stored, problem: null });
-    await this.#save();
+    if (stored) {
+      const { kept } = this.get();
+      try {
+        const added = await this.#storage.update((before) => withKept(before ?? [], kept.toReversed()));
+        if (!added) await this.#storage.save(kept);
+      } catch {
+        this.change({ stored: false, problem: "This browser does not allow the page to store anything." });
+      }
+      return;
+    }
+    try {
+      await this.#storage.erase();
+    } catch {
+      this.change({ stored: true, problem: "This browser did not erase the stored receipts. Try again." });
+    }
   };
 
   async #keepBundle({ exchange, report, origin, items }: Receipt, bundles: Bundles): Promise<void> {
@@ -106,17 +135,29 @@ export class HistoryStore extends Store<HistoryView> {
 
   async #keep(more: readonly Kept[]): Promise<void> {
     this.change({ kept: withKept(this.get().kept, more), problem: null });
-    await this.#save();
+    await this.#update((stored) => withKept(stored, more));
   }
 
-  async #save(): Promise<void> {
-    const { stored, kept } = this.get();
+  /** Changes the stored receipts, which other tabs change too. Without them, receipts stay in this tab alone. */
+  async #update(change: (stored: readonly Kept[]) => readonly Kept[]): Promise<void> {
+    if (!this.get().stored) return;
     try {
-      if (stored) await this.#storage.save(kept);
-      else await this.#storage.erase();
+      const exists = await this.#storage.update((before) => change(before ?? []));
+      if (!exists) this.change({ stored: false });
     } catch {
-      this.change({ stored: false, problem: "This browser does not allow the page to store anything." });
+      this.change({ problem: "This browser did not store the last change of this list. Export the list." });
     }
+  }
+}
+
+async function readReceipts(file: ReceiptFile): Promise<Imported> {
+  if (file.size > MAX_IMPORT_BYTES) {
+    return { status: "refused", why: `The file has more than ${bytes(MAX_IMPORT_BYTES)}.` };
+  }
+  try {
+    return fromJsonl(await file.text());
+  } catch {
+    return { status: "refused", why: "The browser could not read the file." };
   }
 }
 

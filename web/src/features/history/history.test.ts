@@ -38,17 +38,26 @@ describe("HistoryStore", () => {
   function storage(): Storage & { content: readonly Kept[] | null } {
     return {
       content: null,
+      async exists() {
+        return this.content !== null;
+      },
       async load() {
-        return this.content ?? [];
+        return this.content;
       },
       async save(kept) {
-        this.content = kept;
+        this.content = kept ?? [];
+      },
+      async update(change) {
+        if (this.content === null) return false;
+        this.content = change(this.content);
+        return true;
       },
       async erase() {
         this.content = null;
       },
     };
   }
+  const file = (content: string) => ({ size: content.length, text: async () => content });
 
   const report = {
     verdict: "simulated",
@@ -90,17 +99,85 @@ describe("HistoryStore", () => {
   it("forgets all receipts, also stored ones, until that is undone", async () => {
     const shelf = storage();
     const store = new HistoryStore(shelf);
-    await store.import(`${bundle("a")}\n${bundle("b")}\n`);
+    await store.import(file(`${bundle("a")}\n${bundle("b")}\n`));
     await store.store(true);
     const before = store.get().kept;
     await store.clear();
     expect(store.get().kept).toEqual([]);
     expect(shelf.content).toEqual([]);
-    await store.import(`${bundle("c")}\n`);
+    await store.import(file(`${bundle("c")}\n`));
     await store.remember();
     expect(store.get().kept.slice(1)).toEqual(before);
     expect(store.get().forgotten).toEqual([]);
     expect(shelf.content).toHaveLength(3);
+  });
+
+  it("keeps the receipts that another tab has stored", async () => {
+    const shelf = storage();
+    const [one, other, third] = [new HistoryStore(shelf), new HistoryStore(shelf), new HistoryStore(shelf)];
+    await third.load();
+    await one.store(true);
+    await one.import(file(`${bundle("a")}\n`));
+    await other.load();
+    await one.import(file(`${bundle("b")}\n`));
+    await other.import(file(`${bundle("c")}\n`));
+    expect(shelf.content).toHaveLength(3);
+    // It was opened before receipts were stored: what it collects stays in it, and stored ones stay stored.
+    await third.import(file(`${bundle("d")}\n`));
+    await third.clear();
+    expect(shelf.content).toHaveLength(3);
+    await other.clear();
+    expect(shelf.content?.map((kept) => kept.bundle)).toEqual([bundle("b")]);
+    await other.remember();
+    expect(shelf.content).toHaveLength(3);
+  });
+
+  it("stores nothing more once another tab has erased all", async () => {
+    const shelf = storage();
+    const [one, other] = [new HistoryStore(shelf), new HistoryStore(shelf)];
+    await one.store(true);
+    await other.load();
+    await one.store(false);
+    await other.import(file(`${bundle("a")}\n`));
+    expect(shelf.content).toBeNull();
+    expect(other.get()).toMatchObject({ stored: false, problem: null });
+    expect(other.get().kept).toHaveLength(1);
+  });
+
+  it("remembers that receipts are stored when all are forgotten", async () => {
+    const shelf = storage();
+    const store = new HistoryStore(shelf);
+    await store.import(file(`${bundle("a")}\n`));
+    await store.store(true);
+    await store.clear();
+    const next = new HistoryStore(shelf);
+    await next.load();
+    expect(next.get()).toMatchObject({ stored: true, kept: [] });
+  });
+
+  it("reports a change that was not stored, and receipts that were not erased", async () => {
+    const fail = () => Promise.reject(new Error("quota"));
+    const shelf = storage();
+    const store = new HistoryStore(shelf);
+    await store.store(true);
+    Object.assign(shelf, { update: fail, erase: fail });
+    await store.import(file(`${bundle("a")}\n`));
+    expect(store.get()).toMatchObject({ stored: true, problem: expect.stringContaining("did not store") });
+    await store.store(false);
+    expect(store.get()).toMatchObject({ stored: true, problem: expect.stringContaining("did not erase") });
+  });
+
+  it.each([
+    ["it cannot be read", { size: 1, text: () => Promise.reject(new Error("gone")) }, "could not read"],
+    [
+      "it is too large",
+      { size: 2 ** 31, text: () => Promise.reject(new Error("asked")) },
+      "more than 64.0 MiB",
+    ],
+  ])("reports a file when %s", async (_, unreadable, why) => {
+    const store = new HistoryStore(storage());
+    await store.import(unreadable);
+    expect(store.get().problem).toContain(why);
   });
 
   it("reports that the browser stores nothing", async () => {
@@ -111,8 +188,8 @@ describe("HistoryStore", () => {
 
   it("imports receipts, and keeps existing ones when a file is rejected", async () => {
     const store = new HistoryStore(storage());
-    await store.import(`${bundle("a")}\n`);
-    await store.import("nonsense");
+    await store.import(file(`${bundle("a")}\n`));
+    await store.import(file("nonsense"));
     expect(store.get().kept).toHaveLength(1);
     expect(store.get().problem).toContain("Nothing was imported");
   });

@@ -1,4 +1,5 @@
 import type { ReceiptReport } from "@clearseal/verifier";
+import { count } from "../../ui/format";
 
 /** One receipt that this browser keeps, as an audit bundle without text and vectors. */
 export interface Kept {
@@ -47,7 +48,7 @@ export function fromJsonl(text: string): Imported {
   if (bundles.length > MAX_KEPT) {
     return {
       status: "refused",
-      why: `The file contains ${bundles.length} bundles; this page keeps at most ${MAX_KEPT}.`,
+      why: `The file contains ${count(bundles.length)} bundles; this page keeps at most ${count(MAX_KEPT)}.`,
     };
   }
   return { status: "read", bundles };
