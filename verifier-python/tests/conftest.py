@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -93,7 +94,8 @@ class Service:
 class Host:
     """Forwards to a service, keeps what passed, and may change answers: of the gateway, and by path."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, certificate: Path | None = None) -> None:
+        """Serves over https where a file with certificate and key is given, under the name `localhost`."""
         self.seen: list[tuple[str, bytes]] = []
         self.change: Callable[[bytes], bytes] = lambda answer: answer
         self.changes: dict[str, Callable[[bytes], bytes]] = {}
@@ -130,7 +132,13 @@ class Host:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        port = self._server.server_address[1]
+        self.url = f"http://127.0.0.1:{port}"
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            self.url = f"https://localhost:{port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property

@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import pickle
+import shutil
 import signal
 import socket
 import subprocess
@@ -264,3 +265,47 @@ def test_exceptions_cross_processes(service: Service) -> None:
         copy = pickle.loads(pickle.dumps(raised.value))
         assert type(copy) is type(raised.value)
         assert (copy.code, copy.remedy, str(copy)) == (raised.value.code, raised.value.remedy, str(raised.value))
+
+
+@pytest.fixture
+def private_authority(tmp_path: Path) -> Path:
+    """A certificate for `localhost` that signs itself, with its key."""
+    file = tmp_path / "authority.pem"
+    request = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=CA:FALSE"]
+    subprocess.run(
+        ["openssl", *request.split(), *names, "-keyout", file, "-out", tmp_path / "certificate.pem"],
+        check=True,
+        capture_output=True,
+    )
+    file.write_bytes((tmp_path / "certificate.pem").read_bytes() + file.read_bytes())
+    return file
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+def test_a_private_authority_is_trusted_by_its_variable(service: Service, private_authority: Path) -> None:
+    host = Host(service, private_authority)
+    program = """
+import sys, clearseal
+try:
+    with clearseal.connect(sys.argv[1], policy=sys.argv[2], allow_simulated=True) as session:
+        print(session.verdict)
+except clearseal.ClearsealError as error:
+    print(error.code)
+"""
+    policy = service.policy().decode()
+
+    def connect(**variables: str) -> str:
+        # A variable of this process, such as a proxy's, does not decide the test.
+        kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        kept.pop("SSL_CERT_FILE", None)
+        command = [sys.executable, "-c", program, host.url, policy]
+        return subprocess.run(command, env=kept | variables, stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
+
+    try:
+        assert connect() == "CERTIFICATE_UNTRUSTED"
+        assert not host.paths
+        assert connect(SSL_CERT_FILE=str(private_authority)) == "simulated"
+        assert connect(SSL_CERT_FILE=str(private_authority) + ".missing") == "AUTHORITIES_UNUSABLE"
+    finally:
+        host.stop()
