@@ -49,7 +49,10 @@ export class AuditPage {
       if (!field.dispatchEvent(event)) return;
       // Default action of the browser for a paste that is not prevented.
       const setter = Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value")?.set;
-      setter?.call(field, field.value + pasted);
+      const selected = field.selectionEnd > field.selectionStart;
+      const kept = selected ? field.value.slice(0, field.selectionStart) : field.value;
+      const rest = selected ? field.value.slice(field.selectionEnd) : "";
+      setter?.call(field, kept + pasted + rest);
       field.dispatchEvent(new Event("input", { bubbles: true }));
     }, text);
   }

@@ -114,6 +114,56 @@ test("typed text and files survive a reload, and are forgotten when cleared", as
   await expect(page.locator(".audit-result")).not.toBeEmpty();
 });
 
+test("a receipt that is pasted or dropped after a reload replaces the text of before", async ({
+  audit,
+  page,
+}) => {
+  page.on("dialog", (dialog) => void dialog.accept());
+  const restored = async () => {
+    await audit.open();
+    await audit.box.fill("of before");
+    await page.reload();
+    await expect(audit.box).toHaveValue("of before");
+  };
+  await restored();
+  await audit.paste("a receipt");
+  await expect(audit.box).toHaveValue("a receipt");
+  // It joins text of this load.
+  await audit.paste(", and more");
+  await expect(audit.box).toHaveValue("a receipt, and more");
+
+  await restored();
+  await audit.drop([{ name: "receipt.txt", content: "a receipt" }]);
+  await expect(page.locator(".audit-intake .file-name")).toHaveText("receipt.txt");
+  await expect(audit.box).toHaveValue("");
+
+  await restored();
+  await audit.box.press("End");
+  await audit.box.pressSequentially("!");
+  await audit.paste(" joined");
+  await expect(audit.box).toHaveValue("of before! joined");
+});
+
+test("text that is typed or cleared just before another route is saved", async ({ audit, page }) => {
+  page.on("dialog", (dialog) => void dialog.accept());
+  await audit.open();
+  const saved = () => page.evaluate(() => sessionStorage.getItem("clearseal.audit"));
+  /** Both within the pause after which a change is saved. */
+  const changeAndLeave = (text: string) =>
+    audit.box.evaluate((box, value) => {
+      const setter = Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value")?.set;
+      setter?.call(box, value);
+      box.dispatchEvent(new Event("input", { bubbles: true }));
+      document.querySelector<HTMLAnchorElement>('nav a[href="/"]')?.click();
+    }, text);
+  await changeAndLeave("typed");
+  await expect.poll(saved).toBe('"typed"');
+  await page.getByRole("link", { name: "Audit", exact: true }).click();
+  await expect(audit.box).toHaveValue("typed");
+  await changeAndLeave("");
+  await expect.poll(saved).toBeNull();
+});
+
 test("typed text is stored without an event of the page's end", async ({ embed, page }) => {
   await embed.open();
   await embed.text.fill("kept");

@@ -32,7 +32,9 @@ export default function Audit() {
     store.prepare();
     const handedOver = takeForAudit();
     if (handedOver.length > 0) store.set(handedOver);
-    else if (!fromLink()) restoreTyped();
+    // They replace the text that was typed before a reload, too.
+    if (handedOver.length > 0 || fromLink()) saveTyped(store.get().typed);
+    else restoreTyped();
     addEventListener("hashchange", fromLink);
     const unwatch = store.watch(document);
     return () => {
@@ -42,7 +44,7 @@ export default function Audit() {
   }, []);
   return (
     <div className="audit" data-filled={sources.length > 0}>
-      <Intake store={store} />
+      <Intake store={store} restored={typed !== "" && typed === restored} />
       {sources.length === 0 && <PolicyChoice />}
       <section className="audit-result" aria-labelledby="audit-title">
         <h2 id="audit-title" className="visually-hidden">
@@ -70,10 +72,14 @@ function saveTyped(typed: string): void {
   writeSession(TYPED, typed === "" ? null : typed);
 }
 
+/** The text that this load restored, until something replaces it; "" for none. */
+let restored = "";
+
 function restoreTyped(): void {
   const typed = readSession(TYPED);
-  if (typeof typed === "string" && store.get().sources.length === 0 && store.get().typed === "")
-    store.type(typed);
+  if (typeof typed !== "string" || store.get().sources.length > 0 || store.get().typed !== "") return;
+  restored = typed;
+  store.type(typed);
 }
 
 function Outcome({ audit }: { audit: AuditState }) {

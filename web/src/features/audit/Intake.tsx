@@ -18,25 +18,32 @@ import "./intake.css";
 import { pasteDestination } from "./paste";
 import { loadSamples, SAMPLES, type Samples } from "./samples";
 
+interface IntakeProps {
+  readonly store: AuditStore;
+  /** The text box contains what an earlier load left, unchanged: new input replaces it instead of joining it. */
+  readonly restored: boolean;
+}
+
 /** Input of receipts: pasted, dropped, chosen, or samples. */
-export function Intake({ store }: { store: AuditStore }) {
+export function Intake({ store, restored }: IntakeProps) {
   const id = useId();
   const picker = useRef<HTMLInputElement>(null);
   const { sources, typed } = useSyncExternalStore(store.subscribe, store.get);
   const [refusals, setRefusals] = useState<readonly Refusal[]>([]);
   const samples = useSamples();
   const named = sources.filter((source) => source.name !== "");
+  const addSources = restored ? store.set : store.add;
 
   const add = (files: Iterable<File>) => {
     const all = [...files];
     const tooLarge = all.filter((file) => file.size > MAX_FILE_BYTES);
     setRefusals(tooLarge.map(({ name, size }) => refusal(name, size, MAX_FILE_BYTES, TOO_LARGE_FILE)));
     const rest = all.filter((file) => file.size <= MAX_FILE_BYTES);
-    if (rest.length > 0) store.add(rest.map((file) => ({ name: file.name, blob: file })));
+    if (rest.length > 0) addSources(rest.map((file) => ({ name: file.name, blob: file })));
   };
   /** Adds text that is too long for the box. */
   const addText = (what: string, text: string, destination: "attachment" | "too-long") => {
-    if (destination === "attachment") store.add([{ name: `${what} text`, blob: new Blob([text]) }]);
+    if (destination === "attachment") addSources([{ name: `${what} text`, blob: new Blob([text]) }]);
     else setRefusals([refusal(`The ${what} text`, text.length, MAX_PASTED_CHARACTERS, TOO_LARGE_PASTE)]);
   };
   const target = useDropTarget((dropped) => {
@@ -56,7 +63,7 @@ export function Intake({ store }: { store: AuditStore }) {
     add([...(event.target.files ?? [])]);
     event.target.value = "";
   };
-  const onPaste = (event: ClipboardEvent) => {
+  const onPaste = (event: ClipboardEvent<HTMLTextAreaElement>) => {
     const { files } = event.clipboardData;
     if (files.length > 0) {
       event.preventDefault();
@@ -65,8 +72,12 @@ export function Intake({ store }: { store: AuditStore }) {
     }
     const text = event.clipboardData.getData("text/plain");
     setRefusals([]);
-    const destination = pasteDestination(text, typed.length);
-    if (destination === "box") return;
+    const destination = pasteDestination(text, restored ? 0 : typed.length);
+    if (destination === "box") {
+      // The browser pastes over the selection, and can undo that.
+      if (restored && text !== "") event.currentTarget.select();
+      return;
+    }
     event.preventDefault();
     addText("pasted", text, destination);
   };
