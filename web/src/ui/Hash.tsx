@@ -7,7 +7,7 @@ import { Icon } from "./Icon";
 /** Head and tail of a long value. Focus and hover show all of it; pressing copies it. */
 export function Hash({ value, label }: { value: string; label: string }) {
   const { anchor, panel, show, hide } = useFloating<HTMLButtonElement, HTMLSpanElement>();
-  const { copied, copy } = useCopy();
+  const { copied, refused, copy } = useCopy();
   const short = shortHash(value);
   return (
     <>
@@ -15,7 +15,13 @@ export function Hash({ value, label }: { value: string; label: string }) {
         ref={anchor}
         type="button"
         className="hash"
-        aria-label={copied ? `Copied ${label}` : `Copy ${label}: ${short}`}
+        aria-label={
+          copied
+            ? `Copied ${label}`
+            : refused
+              ? `The browser denied copying ${label}`
+              : `Copy ${label}: ${short}`
+        }
         onPointerEnter={show}
         onPointerLeave={hide}
         onFocus={show}
@@ -27,7 +33,9 @@ export function Hash({ value, label }: { value: string; label: string }) {
       </button>
       <span ref={panel} popover="manual" className="floating" aria-hidden="true">
         <span className="hash-whole">{value}</span>
-        <span className="hash-hint">{copied ? "Copied" : "Press to copy"}</span>
+        <span className="hash-hint">
+          {copied ? "Copied" : refused ? "The browser denied it" : "Press to copy"}
+        </span>
       </span>
     </>
   );

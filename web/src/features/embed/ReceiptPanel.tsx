@@ -142,16 +142,20 @@ const DISCLOSURES: readonly {
 ];
 
 function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
-  const { copied, copy } = useCopy();
+  const { copied, refused, copy } = useCopy();
   const name = useId();
   const [disclose, setDisclose] = useState<Disclosure>("hashes");
   const [lost, setLost] = useState(false);
-  const withBundle = (use: (json: string) => void) => {
+  const bundle = (): Promise<string> => {
     const { exchange, response } = receipt;
-    store
-      .bundle(exchange, disclose, disclose === "content" ? (response ?? null) : null)
-      .then(use, () => setLost(true));
+    const json = store.bundle(exchange, disclose, disclose === "content" ? (response ?? null) : null);
+    json.then(
+      () => setLost(false),
+      () => setLost(true),
+    );
+    return json;
   };
+  const withBundle = (use: (json: string) => void) => void bundle().then(use, () => undefined);
   return (
     <div className="bundle">
       <fieldset className="bundle-choices">
@@ -171,8 +175,8 @@ function Bundle({ receipt, store }: { receipt: Receipt; store: SealStore }) {
         ))}
       </fieldset>
       <div className="bundle-actions">
-        <Button icon={copied ? "check" : "copy"} onClick={() => withBundle(copy)}>
-          {copied ? "Copied" : "Copy bundle"}
+        <Button icon={copied ? "check" : "copy"} onClick={() => copy(bundle())}>
+          {copied ? "Copied" : refused && !lost ? "The browser denied it" : "Copy bundle"}
         </Button>
         <Button
           icon="download"
