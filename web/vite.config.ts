@@ -1,6 +1,7 @@
 import react from "@vitejs/plugin-react";
 import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
+import { integrity, singleFileWorker, verifierModule } from "./integrity.ts";
 import { recordCheck } from "./record-check.ts";
 
 /** Origin of the service, if it differs from the page's own: set by `cargo xtask page --service`. */
@@ -9,7 +10,7 @@ const service = originOf(process.env.CLEARSEAL_SERVICE);
 /** Name and commit of the page's release: set by `cargo xtask release`. */
 const release = releaseOf(process.env.CLEARSEAL_RELEASE);
 
-/** The same policy as host-proxy sends, so that a preview fails like the real page. */
+/** Of the page, on every server. The build adds the hash of the import map to it. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self' 'wasm-unsafe-eval'",
@@ -17,7 +18,8 @@ const CONTENT_SECURITY_POLICY = [
   "img-src 'self' data: blob:",
   "font-src 'self'",
   service === null ? "connect-src 'self'" : `connect-src 'self' ${service} ${service.replace(/^http/, "ws")}`,
-  "worker-src 'self'",
+  // A worker's script is fetched with its hash and started from a Blob. Not 'self': that would start an unchecked file.
+  "worker-src blob:",
   "manifest-src 'self'",
   "base-uri 'none'",
   "form-action 'none'",
@@ -28,12 +30,12 @@ const CONTENT_SECURITY_POLICY = [
 const SERVICE = "http://127.0.0.1:8787";
 
 export default defineConfig({
-  plugins: [react(), recordCheck(), contentSecurityPolicy(), partFiles()],
+  plugins: [react(), recordCheck(), verifierModule(), partFiles(), integrity(CONTENT_SECURITY_POLICY)],
   define: {
     __CLEARSEAL_SERVICE__: JSON.stringify(service),
     __CLEARSEAL_RELEASE__: JSON.stringify(release),
   },
-  worker: { format: "es", plugins: () => [recordCheck()] },
+  worker: { format: "es", plugins: () => [recordCheck(), verifierModule(), singleFileWorker()] },
   // tokens.test.ts reads the colours from the style sheet.
   test: { css: true },
   build: {
@@ -41,47 +43,19 @@ export default defineConfig({
     cssTarget: ["chrome123", "firefox128", "safari17.5"],
     // A data: URL would need a wider Content-Security-Policy than the page has.
     assetsInlineLimit: 0,
-    modulePreload: { polyfill: false },
+    // Each part is one script, which its import loads with its hash.
+    modulePreload: { polyfill: false, resolveDependencies: () => [] },
     reportCompressedSize: true,
   },
   server: { proxy: { "/v1": SERVICE } },
   preview: {
     proxy: { "/v1": SERVICE },
     headers: {
-      "Content-Security-Policy": CONTENT_SECURITY_POLICY.join("; "),
       "X-Content-Type-Options": "nosniff",
       "Referrer-Policy": "no-referrer",
     },
   },
 });
-
-/**
- * Writes the policy into the page, so that it applies on every server, and into a file for the server's header: a worker obeys
- * the header of its own script, and `frame-ancestors` works only in a header (CSP Level 3 §3.3, §4.2.2).
- */
-function contentSecurityPolicy(): Plugin {
-  return {
-    name: "content-security-policy",
-    apply: "build",
-    transformIndexHtml: () => [
-      {
-        tag: "meta",
-        attrs: {
-          "http-equiv": "Content-Security-Policy",
-          content: CONTENT_SECURITY_POLICY.filter((one) => !one.startsWith("frame-ancestors")).join("; "),
-        },
-        injectTo: "head-prepend",
-      },
-    ],
-    generateBundle() {
-      this.emitFile({
-        type: "asset",
-        fileName: "content-security-policy.txt",
-        source: `${CONTENT_SECURITY_POLICY.join("; ")}\n`,
-      });
-    },
-  };
-}
 
 /** Lists script and styles of each part that loads later, so that the page can load them again after a failure (src/ui/part.ts). */
 function partFiles(): Plugin {

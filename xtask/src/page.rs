@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Inputs of the page's build. Folders are walked.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     "benchmarks/reference",
     "benchmarks/results",
     "package-lock.json",
     "web/index.html",
+    "web/integrity.ts",
     "web/package.json",
     "web/record-check.ts",
     "web/vite.config.ts",
@@ -66,13 +67,19 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     needs::install_packages()?;
     samples(Programs::Usual)?;
     build_into(options)?;
-    let policy = options.out.join("content-security-policy.txt");
-    let policy =
-        fs::read_to_string(&policy).with_context(|| format!("cannot read {}", policy.display()))?;
     println!(
-        "\nServe {} with this header on every answer, index.html for /audit and /benchmarks, and nothing added:\n\nContent-Security-Policy: {policy}",
+        "\nServe {} with these headers on every answer, index.html for /audit and /benchmarks, and nothing added:\n",
         options.out.display()
     );
+    for (header, file) in [
+        ("Content-Security-Policy", "content-security-policy.txt"),
+        ("Integrity-Policy", "integrity-policy.txt"),
+    ] {
+        let file = options.out.join(file);
+        let value =
+            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        println!("{header}: {}", value.trim_end());
+    }
     Ok(())
 }
 

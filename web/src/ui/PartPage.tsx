@@ -3,6 +3,7 @@ import { Button } from "./Button";
 import { Failure } from "./Failure";
 import "./failure.css";
 import type { Part } from "./part";
+import { FileChanged } from "./pinned";
 
 interface PartPageProps {
   readonly part: Part;
@@ -32,10 +33,7 @@ export function PartPage({ part, what, loading }: PartPageProps) {
       return (
         <div role="alert" className="failure">
           <p>
-            <strong>{what} could not be shown.</strong>{" "}
-            {navigator.onLine
-              ? "Its files could not be loaded: the network failed, or the server has another version of this page. Try again; if this repeats, reload the page. Your text stays."
-              : "There is no network, and this part of the page was not loaded before. It loads when the network is back. Your text stays."}
+            <strong>{what} could not be shown.</strong> {explain(view.error)}
           </p>
           <Button icon="repeat" onClick={part.load}>
             Try again
@@ -43,4 +41,13 @@ export function PartPage({ part, what, loading }: PartPageProps) {
         </div>
       );
   }
+}
+
+function explain(error: Error): string {
+  if (error instanceof FileChanged) {
+    return `It did not run: ${error.message}. Reload the page, which may have a newer version. Your text stays.`;
+  }
+  return navigator.onLine
+    ? "Its files could not be loaded: the network failed, or the server has another version of this page. Try again; if this repeats, reload the page. Your text stays."
+    : "There is no network, and this part of the page was not loaded before. It loads when the network is back. Your text stays.";
 }

@@ -1,4 +1,6 @@
 import type { ComponentType } from "react";
+import { fetchPageFile, hashOf } from "./page-file";
+import { FileChanged } from "./pinned";
 import { Store } from "./store";
 
 export type PartView =
@@ -14,6 +16,7 @@ export class Part extends Store<PartView> {
   readonly #import: () => Promise<{ default: ComponentType }>;
   readonly #files: readonly string[];
   #attempts = 0;
+  #failedImports = 0;
   #loading: Promise<void> | null = null;
 
   /** `name` is that of its file, by which the build lists what it consists of (vite.config.ts). */
@@ -35,7 +38,7 @@ export class Part extends Store<PartView> {
   readonly prefetch = async (): Promise<void> => {
     if (this.#attempts > 0) return;
     for (const file of this.#files) {
-      const answer = await fetch(file, { priority: "low" }).catch(() => null);
+      const answer = await fetchPageFile(file, { priority: "low" }).catch(() => null);
       await answer?.arrayBuffer().catch(() => null);
     }
   };
@@ -49,7 +52,7 @@ export class Part extends Store<PartView> {
         return;
       } catch (cause) {
         const pause = PAUSES_MS[attempt];
-        if (pause === undefined || !navigator.onLine) {
+        if (pause === undefined || !navigator.onLine || cause instanceof FileChanged) {
           this.show({ at: "failed", error: cause instanceof Error ? cause : new Error(String(cause)) });
           return;
         }
@@ -58,14 +61,28 @@ export class Part extends Store<PartView> {
     }
   }
 
-  /** A module whose fetch failed stays failed under its address (HTML §8.1.4.2), so that further attempts need others. */
   async #attempt(): Promise<{ default: ComponentType }> {
     this.#attempts += 1;
     const [script, ...styles] = this.#files;
-    if (this.#attempts === 1 || script === undefined) return this.#import();
-    const again = `?attempt=${this.#attempts}`;
-    await Promise.all(styles.map((style) => loadStyle(style + again)));
-    return import(/* @vite-ignore */ script + again);
+    const styled = Promise.all(styles.map((style) => loadStyle(style, this.#attempts)));
+    const [content] = await Promise.all([this.#importScript(script), styled]);
+    return content;
+  }
+
+  /** A module whose fetch failed stays failed under its address (HTML §8.1.4.2), so that further attempts need others. */
+  async #importScript(script: string | undefined): Promise<{ default: ComponentType }> {
+    let again = "";
+    if (script !== undefined && this.#failedImports > 0) {
+      // The import map lists few other addresses: uses one only when the file arrives.
+      await (await fetchPageFile(script, { cache: "reload" })).arrayBuffer();
+      again = `${script}?attempt=${this.#failedImports + 1}`;
+    }
+    try {
+      return again === "" ? await this.#import() : await import(/* @vite-ignore */ again);
+    } catch (cause) {
+      this.#failedImports += 1;
+      throw cause;
+    }
   }
 }
 
@@ -75,15 +92,26 @@ function filesOf(part: string): readonly string[] {
   return list?.content.split(" ") ?? [];
 }
 
-function loadStyle(href: string): Promise<void> {
+/**
+ * Inserts the style sheet before the import: Vite then inserts no element, which would have no hash. A browser may keep a failed
+ * answer, so that further attempts need other addresses.
+ */
+function loadStyle(file: string, attempt: number): Promise<void> {
+  if (document.querySelector(`link[data-part="${file}"]`)) return Promise.resolve();
   return new Promise((resolve, reject) => {
     const link = document.createElement("link");
     link.rel = "stylesheet";
-    link.href = href;
+    link.crossOrigin = "anonymous";
+    link.integrity = hashOf(file) ?? "";
+    link.dataset.part = file;
+    link.href = attempt === 1 ? file : `${file}?attempt=${attempt}`;
     link.onload = () => resolve();
     link.onerror = () => {
       link.remove();
-      reject(new Error(`${href} could not be loaded`));
+      fetchPageFile(file, { cache: "reload" }).then(
+        () => reject(new Error(`${file} could not be loaded`)),
+        (cause: unknown) => reject(cause),
+      );
     };
     document.head.append(link);
   });

@@ -1,6 +1,8 @@
 import type { Problem, Row } from "@clearseal/verifier";
+import { startWorker } from "../ui/worker";
 import { CallFailed, Link, type Port as PortOf } from "./link";
 import type { Call, Calls, Reply, Request, StreamedPart, Trust } from "./messages";
+import script from "./worker.ts?worker&url";
 
 export { CallFailed };
 
@@ -117,9 +119,5 @@ export class VerifierClient {
 
 /** Starts the worker, which starts loading wasm at once. */
 export function spawnVerifier(listeners: Listeners): VerifierClient {
-  const worker = new Worker(new URL("./worker.ts", import.meta.url), {
-    type: "module",
-    name: "clearseal-verifier",
-  });
-  return new VerifierClient(worker, listeners);
+  return new VerifierClient(startWorker(script, "clearseal-verifier"), listeners);
 }

@@ -23,6 +23,8 @@ vi.mock("@clearseal/verifier", () => ({
   ...verifier,
 }));
 
+vi.mock("./module", () => ({ fetchModule: async () => undefined }));
+
 /** Not a literal, because the page's type check, which covers this test, excludes workers. */
 const WORKER = new URL("./worker.ts", import.meta.url).pathname;
 

@@ -24,6 +24,7 @@ import type {
   Trust,
 } from "./messages";
 import { otherModel } from "./model";
+import { fetchModule } from "./module";
 
 declare const self: DedicatedWorkerGlobalScope;
 
@@ -50,9 +51,9 @@ let exchanges = randomNumber() * 2 ** 20;
 const kept = new Map<number, StoredBundle>();
 const running = new Map<number, AbortController>();
 
-const ready = initialise().then(() =>
-  post({ kind: "ready", questions: questions(), builtIn: buildInfo().policy }),
-);
+const ready = fetchModule()
+  .then(initialise)
+  .then(() => post({ kind: "ready", questions: questions(), builtIn: buildInfo().policy }));
 ready.catch((cause: unknown) => stop(cause));
 
 // A trap inside an asynchronous call of the module does not reach an awaited promise.

@@ -1,10 +1,12 @@
 import type { AuditAppraisal, LogReport, Problem, VectorAppraisal } from "@clearseal/verifier";
 import { atService } from "../../app/service";
 import { Store } from "../../ui/store";
+import { startWorker } from "../../ui/worker";
 import { CallFailed, Link, type Port as PortOf } from "../../verifier/link";
 import { onPolicyChange, type PolicyStore, policies as policiesOfTab } from "../policy/policy-store";
 import { type Audit, type AuditEvent, NOTHING, transition } from "./audit";
 import type { Answer, Earlier, Question, Reply, Request, Source } from "./messages";
+import script from "./worker.ts?worker&url";
 
 /** The auditor's worker. */
 export type Port = PortOf<Request, Reply>;
@@ -248,13 +250,17 @@ export class AuditStore extends Store<AuditView> {
 }
 
 function spawnAuditor(): Port {
-  return new Worker(new URL("./worker.ts", import.meta.url), { type: "module", name: "clearseal-auditor" });
+  return startWorker(script, "clearseal-auditor");
 }
+
+/** Time for a host's answer: an audit waits for it, and needs no network otherwise. */
+const SERVED_POLICY_MS = 5_000;
 
 /** The policy of a simulating service. Used only if this build has none, and never for *verified*. */
 async function developmentPolicy(): Promise<string | null> {
   try {
-    const answer = await fetch(atService("/v1/development-policy"), { credentials: "omit" });
+    const signal = AbortSignal.timeout(SERVED_POLICY_MS);
+    const answer = await fetch(atService("/v1/development-policy"), { credentials: "omit", signal });
     return answer.ok ? await answer.text() : null;
   } catch {
     // Offline, or no service: only a built-in or an added policy can apply.

@@ -1,3 +1,5 @@
+import { fetchPageFile } from "../../ui/page-file";
+
 /** Samples that the build makes under a separate root. They demonstrate an audit, and prove nothing. */
 export interface Samples {
   /** Trust policy that names the samples' development root. */
@@ -16,7 +18,7 @@ export const SAMPLES = [
 /** Null if this build has no samples, or if they cannot be loaded. */
 export async function loadSamples(): Promise<Samples | null> {
   try {
-    const answer = await fetch("/samples.json", { credentials: "omit" });
+    const answer = await fetchPageFile("/samples.json", { credentials: "omit" });
     if (!answer.ok) return null;
     const value: unknown = await answer.json();
     return isSamples(value) ? value : null;

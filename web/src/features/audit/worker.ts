@@ -8,6 +8,7 @@ import {
   verifyVector,
 } from "@clearseal/verifier";
 import { messageOf } from "../../ui/cause";
+import { fetchModule } from "../../verifier/module";
 import type { Answer, Found, Question, Reply, Request, Source } from "./messages";
 
 declare const self: DedicatedWorkerGlobalScope;
@@ -24,7 +25,9 @@ const NEWLINE = 10;
 let auditor: Auditor | null = null;
 let current = 0;
 
-const ready = initialise().then(() => post({ kind: "ready", builtIn: buildInfo().policy }));
+const ready = fetchModule()
+  .then(initialise)
+  .then(() => post({ kind: "ready", builtIn: buildInfo().policy }));
 ready.catch(stop);
 
 self.onmessage = ({ data }: MessageEvent<Request>) => {

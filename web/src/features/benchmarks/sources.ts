@@ -1,6 +1,9 @@
+import { fetchPageFile } from "../../ui/page-file";
+import { startWorker } from "../../ui/worker";
 import { nameOf } from "./names";
 import { MAX_BYTES } from "./read";
 import type { Question } from "./reader.worker";
+import script from "./reader.worker.ts?worker&url";
 import type { RecordFile } from "./record.gen";
 import { type Answer, type Dropped, type Run, type Source, sourceOf } from "./runs";
 
@@ -29,7 +32,7 @@ async function load(
   signal: AbortSignal,
 ): Promise<Source> {
   const name = path.slice(path.lastIndexOf("/") + 1);
-  const answer = await fetch(url, { signal });
+  const answer = await fetchPageFile(url, { signal });
   if (!answer.ok) throw new Error(`${name} could not be loaded: the server answered ${answer.status}`);
   // Not validated again: the file is part of the page, a test validates every such file, and validation takes longer than
   // drawing.
@@ -50,7 +53,7 @@ export async function readDropped(file: File, taken: readonly string[]): Promise
     return { status: "refused", problems: [{ code: "RECORD_TOO_LARGE", path: "$", reason }] };
   }
   const bytes = new Uint8Array(await file.arrayBuffer());
-  const worker = new Worker(new URL("./reader.worker.ts", import.meta.url), { type: "module" });
+  const worker = startWorker<Question, Answer>(script, "clearseal-reader");
   let timer: ReturnType<typeof setTimeout> | undefined;
   try {
     const runs: Run[] = [];
@@ -66,7 +69,7 @@ export async function readDropped(file: File, taken: readonly string[]): Promise
         } else resolve(data.status === "read" ? { ...data, source: { ...data.source, runs, byKey } } : data);
       };
       worker.onerror = ({ message }) => reject(new Error(message || "the reader failed"));
-      worker.postMessage({ name: file.name, bytes, taken } satisfies Question, [bytes.buffer]);
+      worker.postMessage({ name: file.name, bytes, taken }, [bytes.buffer]);
     });
   } finally {
     clearTimeout(timer);
