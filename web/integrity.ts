@@ -27,7 +27,7 @@ export interface BuiltPage {
 }
 
 /**
- * Names every script, style and data file of a page by its hash: the browser then runs no other bytes, whoever sends them. The
+ * Names every script, style and data file of a page by its hash: the browser then runs no other bytes. The
  * elements of index.html get an `integrity`; an import map contains the hashes of everything that loads later, for the browser's
  * imports and for the page's own requests. The policy allows this one inline script.
  */
