@@ -20,6 +20,7 @@ const PACKAGES: &[&str] = &[
     "crates/protocol",
     "crates/intake",
     "crates/merkle",
+    "crates/witness",
     "crates/engine",
     "enclave-server",
     "host-proxy",

@@ -11,7 +11,7 @@ const ARM_MAC: &str = "aarch64-apple-darwin";
 const ARM_COMPILER: &str = "aarch64-linux-gnu-gcc";
 
 /// Crates whose dependencies have no C to compile: Apple's compiler and headers cannot be had here.
-const WITHOUT_C: [&str; 12] = [
+const WITHOUT_C: [&str; 13] = [
     "attestation",
     "channel",
     "engine",
@@ -24,6 +24,7 @@ const WITHOUT_C: [&str; 12] = [
     "release",
     "sealed-model",
     "verifier-wasm",
+    "witness",
 ];
 
 pub(crate) fn test() -> Result<Option<String>> {

@@ -1,0 +1,59 @@
+//! Records of a deployment's log. The log's entry is the SHA-256 of a record, so that entries have one length and a record can be
+//! published elsewhere.
+//!
+//! ```text
+//! clearseal-record/1 KIND\n ‖ bytes
+//! ```
+
+use merkle::Hash;
+use sha2::{Digest, Sha256};
+
+/// First word of every record.
+const FORMAT: &str = "clearseal-record/1";
+/// Longest record in bytes, the length that a bundle of `c2sp.org/tlog-tiles` could hold.
+pub const MAX_RECORD: usize = 65_535;
+
+/// Kind of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Key configuration of an enclave: the service manifest as the enclave sends it.
+    Keys,
+    /// Signed head of an enclave's log of receipts (COSE).
+    Head,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::Keys, Self::Head];
+
+    /// Name of the kind in a record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::Head => "head",
+        }
+    }
+}
+
+/// Writes a record.
+pub fn write(kind: Kind, bytes: &[u8]) -> Vec<u8> {
+    let mut record = format!("{FORMAT} {}\n", kind.name()).into_bytes();
+    record.extend_from_slice(bytes);
+    record
+}
+
+/// Reads a record: its kind, and the bytes of it. `None` where it is not one, or its kind is unknown.
+pub fn read(record: &[u8]) -> Option<(Kind, &[u8])> {
+    let rest = record.strip_prefix(FORMAT.as_bytes())?.strip_prefix(b" ")?;
+    Kind::ALL.into_iter().find_map(|kind| {
+        let bytes = rest
+            .strip_prefix(kind.name().as_bytes())?
+            .strip_prefix(b"\n")?;
+        Some((kind, bytes))
+    })
+}
+
+/// Entry of a record in the log.
+pub fn entry(record: &[u8]) -> Hash {
+    Sha256::digest(record).into()
+}
