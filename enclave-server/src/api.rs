@@ -39,6 +39,7 @@ mod prompt;
 mod readiness;
 mod receipt;
 pub mod replay;
+mod rerank;
 mod request;
 mod request_error;
 mod service;

@@ -120,7 +120,7 @@ impl Server {
         let model = ServedModel {
             identity: Arc::new(description.model.clone()),
             aliases: lock.other_names(),
-            task: Task::Embedding(embedder),
+            task: Task::of(embedder),
         };
         let keys = stages.time("keys", || {
             Keyring::new(description, periods, &*nsm, clock.now())

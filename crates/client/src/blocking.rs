@@ -13,6 +13,7 @@ use crate::embeddings::Embeddings;
 use crate::error::Error;
 use crate::follow::{PolicyNews, PolicyStatus};
 use crate::message::Answer;
+use crate::rerank::Ranking;
 use crate::source::{PolicySource, SourceError};
 use crate::state::{Session, State};
 use crate::trust::PolicyChange;
@@ -60,6 +61,21 @@ impl Client {
     /// The same.
     pub fn embed(&self, texts: &[String]) -> Result<Embeddings, Error> {
         self.runtime.block_on(self.client.embed(texts))
+    }
+
+    /// Blocking form of [`crate::Client::rerank`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn rerank(
+        &self,
+        model: Option<&str>,
+        query: &str,
+        documents: &[String],
+        top_n: Option<usize>,
+    ) -> Result<Ranking, Error> {
+        let ranking = self.client.rerank(model, query, documents, top_n);
+        self.runtime.block_on(ranking)
     }
 
     /// Calls [`crate::Client::bulk`] until `stop` resolves.

@@ -6,6 +6,7 @@
 //!
 //! `docs/RECEIPTS.md` defines every byte.
 
+mod pairs;
 mod proof;
 mod row;
 
@@ -18,6 +19,7 @@ use zeroize::Zeroizing;
 use crate::terms::SALT_LEN;
 use crate::vectors;
 
+pub use pairs::{PairRow, pair_hash, prove_pairs};
 pub use proof::{
     EVIDENCE_FORMAT, Evidence, ItemsError, MAX_LINE, PROOF_FORMAT, VectorProof, prove, read_proof,
 };

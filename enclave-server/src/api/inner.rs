@@ -16,7 +16,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::embeddings::embeddings;
 use super::error::ApiError;
-use super::models::ServedModel;
+use super::models::{ServedModel, Task};
+use super::rerank::rerank;
 use super::state::InnerState;
 use super::{counters, encoding};
 
@@ -24,6 +25,7 @@ use super::{counters, encoding};
 pub fn router(state: Arc<InnerState>) -> Router {
     Router::new()
         .route("/v1/embeddings", post(embeddings))
+        .route("/v1/rerank", post(rerank))
         .route("/v1/models", get(models))
         .route("/v1/models/{*model}", get(model))
         .route("/v1/counters", get(counters::counters))
@@ -95,7 +97,7 @@ async fn refuse_path(uri: Uri) -> ApiError {
     ApiError::new(
         StatusCode::NOT_FOUND,
         "ENDPOINT_UNKNOWN",
-        "there is no such endpoint; try POST /v1/embeddings or GET /v1/models",
+        "there is no such endpoint; try POST /v1/embeddings, POST /v1/rerank or GET /v1/models",
     )
 }
 
@@ -151,7 +153,10 @@ pub(super) struct Model<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[derive(Serialize)]
 struct Properties<'a> {
-    /// Components of a vector.
+    /// The task: `embedding` at `/v1/embeddings`, or `reranking` at `/v1/rerank`.
+    #[cfg_attr(test, schemars(extend("enum" = ["embedding", "reranking"])))]
+    task: &'static str,
+    /// Components of a vector; 1 of a model that reranks.
     dimension: usize,
     /// Whether vectors have unit length.
     normalised: bool,
@@ -170,7 +175,7 @@ struct Properties<'a> {
 
 impl<'a> Model<'a> {
     fn of(model: &'a ServedModel, name: &'a str) -> Result<Self, ApiError> {
-        let embedder = model.embedder()?;
+        let embedder = model.engine();
         let prompts = embedder.prompts();
         Ok(Self {
             id: name,
@@ -178,6 +183,10 @@ impl<'a> Model<'a> {
             created: 0,
             owned_by: "clearseal",
             clearseal: Properties {
+                task: match model.task {
+                    Task::Embedding(_) => "embedding",
+                    Task::Reranking(_) => "reranking",
+                },
                 dimension: embedder.dimension(),
                 normalised: embedder.is_normalised(),
                 max_tokens: embedder.max_tokens(),

@@ -26,17 +26,30 @@ pub struct ServedModel {
 pub enum Task {
     /// Texts to vectors: `/v1/embeddings`.
     Embedding(Embedder),
+    /// Pairs of a query and a document to scores: `/v1/rerank`.
+    Reranking(Embedder),
+}
+
+impl Task {
+    /// The kind of the model that `embedder` runs.
+    #[must_use]
+    pub fn of(embedder: Embedder) -> Self {
+        match embedder.reads_pairs() {
+            true => Self::Reranking(embedder),
+            false => Self::Embedding(embedder),
+        }
+    }
 }
 
 /// Why models cannot be served together.
 #[derive(Debug, PartialEq, Eq, thiserror::Error, error_codes::Coded)]
 #[non_exhaustive]
 pub enum ModelsError {
-    /// There is none.
+    /// There is no model.
     #[error("there is no model to serve")]
     #[coded("MODEL_NONE", remedy = "Name a model with --model or --model-lock.")]
     None,
-    /// Two have the same name, so a request could mean either.
+    /// Two models have the same name, so a request could mean either.
     #[error("two models have the name `{0}`")]
     #[coded(
         "MODEL_NAME_TWICE",
@@ -120,19 +133,42 @@ impl ServedModel {
     pub(super) fn embedder(&self) -> Result<&Embedder, ApiError> {
         match &self.task {
             Task::Embedding(embedder) => Ok(embedder),
+            Task::Reranking(_) => Err(self.refuse_task("scores pairs", "/v1/rerank")),
         }
+    }
+
+    /// The engine of a model that scores pairs.
+    pub(super) fn reranker(&self) -> Result<&Embedder, ApiError> {
+        match &self.task {
+            Task::Reranking(reranker) => Ok(reranker),
+            Task::Embedding(_) => Err(self.refuse_task("embeds texts", "/v1/embeddings")),
+        }
+    }
+
+    /// The engine, whatever it computes.
+    pub(super) fn engine(&self) -> &Embedder {
+        match &self.task {
+            Task::Embedding(engine) | Task::Reranking(engine) => engine,
+        }
+    }
+
+    fn refuse_task(&self, task: &str, path: &str) -> ApiError {
+        ApiError::bad_request(
+            "MODEL_TASK",
+            format!(
+                "`{}` {task}; send it to {path}, or name another model",
+                self.id()
+            ),
+        )
+        .param("model")
     }
 
     /// Sets the `observer` of queueing and computing times.
     pub(super) fn observe(&self, observer: Arc<dyn Observer>) {
-        match &self.task {
-            Task::Embedding(embedder) => embedder.observe(observer),
-        }
+        self.engine().observe(observer);
     }
 
     fn health(&self) -> Health {
-        match &self.task {
-            Task::Embedding(embedder) => embedder.health(),
-        }
+        self.engine().health()
     }
 }

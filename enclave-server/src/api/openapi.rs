@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::input::{Input, MAX_INPUTS, MAX_PIECES};
 use super::request::EmbeddingsRequest;
-use super::{counters, embeddings, error, inner};
+use super::{counters, embeddings, error, inner, rerank};
 
 // The reader is written by hand, so the description is too; `tests/service/openapi.rs` compares both.
 impl JsonSchema for Input {
@@ -43,6 +43,8 @@ fn describe() -> Value {
     let mut requests = settings.clone().for_deserialize().into_generator();
     let mut answers_generator = settings.for_serialize().into_generator();
     let request = requests.subschema_for::<EmbeddingsRequest>();
+    let pairs = requests.subschema_for::<rerank::RerankRequest>();
+    let ranking = answers_generator.subschema_for::<rerank::Body<'_>>();
     let embeddings = answers_generator.subschema_for::<embeddings::Body<'_>>();
     let list = answers_generator.subschema_for::<inner::List<'_>>();
     let model = answers_generator.subschema_for::<inner::Model<'_>>();
@@ -82,6 +84,9 @@ fn describe() -> Value {
             "schema": {"type": "string"},
         },
     });
+    let mut ranking_responses = answers("Scored documents, the best first.", &ranking);
+    ranking_responses["415"] = embeddings_responses["415"].clone();
+    ranking_responses["200"]["headers"] = embeddings_responses["200"]["headers"].clone();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -99,6 +104,14 @@ fn describe() -> Value {
                     "summary": "Embeds texts",
                     "requestBody": {"required": true, "content": {"application/json": {"schema": request}}},
                     "responses": embeddings_responses,
+                },
+            },
+            "/v1/rerank": {
+                "post": {
+                    "operationId": "rerank",
+                    "summary": "Scores documents for a query",
+                    "requestBody": {"required": true, "content": {"application/json": {"schema": pairs}}},
+                    "responses": ranking_responses,
                 },
             },
             "/v1/models": {

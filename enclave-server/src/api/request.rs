@@ -64,7 +64,7 @@ impl Ignored {
     /// Longest reported name in characters.
     const MAX_LENGTH: usize = 64;
 
-    fn push(&mut self, name: &str) {
+    pub(super) fn push(&mut self, name: &str) {
         if self.0.len() < Self::MAX_NAMES {
             self.0.push(name.chars().take(Self::MAX_LENGTH).collect());
         }
@@ -188,7 +188,7 @@ fn known_name(name: &str) -> Option<&'static str> {
 }
 
 /// Reads the value of a member that may occur once.
-fn read_once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+pub(super) fn read_once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     slot: &mut Option<T>,
     name: &'static str,
     map: &mut A,

@@ -42,6 +42,25 @@ fn invalid_json(reason: &str) -> ApiError {
     )
 }
 
+/// The refusal of a body that is not `form`, which the message quotes after "this is not".
+pub(super) fn refuse_text(error: &serde_json::Error, form: &str) -> ApiError {
+    match error.classify() {
+        Category::Syntax | Category::Eof | Category::Io
+            if !error.to_string().starts_with("number out of range") =>
+        {
+            invalid_json(&error.to_string())
+        }
+        _ => ApiError::bad_request(
+            "REQUEST_INVALID",
+            format!(
+                "line {}, column {}: this is not {form}",
+                error.line(),
+                error.column()
+            ),
+        ),
+    }
+}
+
 fn wrong_form(error: &serde_json::Error, member: Option<&'static str>) -> ApiError {
     let about = member.map_or_else(String::new, |member| format!(" because of `{member}`"));
     ApiError::bad_request(

@@ -107,6 +107,8 @@ pub struct Options {
     pub periods: Periods,
     pub answer_steps: Option<AnswerSteps>,
     pub prompts: Prompts,
+    /// The model scores pairs of texts.
+    pub reads_pairs: bool,
 }
 
 pub const LIMITS: Limits = Limits {
@@ -128,6 +130,7 @@ impl Default for Options {
             periods: Periods::new(Duration::from_secs(3600), Duration::from_secs(30)).unwrap(),
             answer_steps: None,
             prompts: Prompts::default(),
+            reads_pairs: false,
         }
     }
 }
@@ -187,11 +190,15 @@ impl Rig {
         let keys = Keyring::new(description, options.periods, &*nsm, clock.now()).unwrap();
         let tokenizer =
             Tokenizer::from_json(&tokenizer_json(), options.encoder.max_tokens()).unwrap();
+        let tokenizer = match options.reads_pairs {
+            true => tokenizer.into_pairs(0, 0).unwrap(),
+            false => tokenizer,
+        };
         let pool = Pool::start(options.encoder, 2, options.pool).unwrap();
         let model = ServedModel {
             identity,
             aliases: vec![ALIAS.to_owned()],
-            task: Task::Embedding(
+            task: Task::of(
                 Embedder::new(tokenizer, pool)
                     .unwrap()
                     .with_prompts(options.prompts),

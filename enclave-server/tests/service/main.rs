@@ -18,6 +18,7 @@ mod outer;
 mod private;
 mod prompts;
 mod queue;
+mod rerank;
 mod sealed;
 mod steps;
 mod stop;

@@ -345,7 +345,7 @@ async fn models_are_listed_and_unknown_paths_refused() {
     assert_eq!(seen[0].1["data"][0], seen[1].1);
     assert_eq!(
         seen[1].1["clearseal"],
-        json!({"dimension": 4, "normalised": true, "max_tokens": 16, "prompts": [], "engine": "toy-f32", "aliases": [ALIAS]})
+        json!({"task": "embedding", "dimension": 4, "normalised": true, "max_tokens": 16, "prompts": [], "engine": "toy-f32", "aliases": [ALIAS]})
     );
     let names = |list: &Value| {
         list["data"]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use attestation::{MAX_CRLS, MAX_DOCUMENT, MAX_MANIFEST, Policy, SignatureMemory};
+use attestation::{MAX_CRLS, MAX_DOCUMENT, MAX_MANIFEST, Policy, SignatureMemory, UnixMillis};
 use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 use merkle::prove::{Nodes, inclusion};
 use merkle::tree::{Frontier, Position};
@@ -10,6 +10,7 @@ use merkle::verify::{ProofError, root_of};
 use merkle::{Hash, MAX_PATH};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
 use super::row::{TokenIds, strip_bom};
 use super::{Input, TokenUsage, bind_count, input_hash, item_salt, leaf, stated_root, vector_hash};
@@ -17,8 +18,8 @@ use crate::bundle::{AuditBundle, BundleReport, Commitments};
 use crate::commitment;
 use crate::inner::InnerRequest;
 use crate::json::JsonText;
-use crate::receipt::MAX_RECEIPT;
-use crate::terms::Terms;
+use crate::receipt::{MAX_RECEIPT, ReceiptReport};
+use crate::terms::{SALT_LEN, Terms};
 use crate::vectors::{self, Vectors};
 
 /// Value of the member `format` of evidence.
@@ -186,12 +187,25 @@ impl Evidence {
         policy: &Policy,
         memory: &mut SignatureMemory,
     ) -> Result<BundleReport, ItemsError> {
+        let input = input_hash(&proof.salt, input.after(&self.prompt));
+        self.verify_hashes(proof, input, vector, policy, memory)
+    }
+
+    /// Like [`verify`](Self::verify), for the hash of an input.
+    pub(super) fn verify_hashes(
+        &self,
+        proof: &VectorProof,
+        input: Hash,
+        vector: &[f32],
+        policy: &Policy,
+        memory: &mut SignatureMemory,
+    ) -> Result<BundleReport, ItemsError> {
         if proof.evidence != self.id() {
             return Err(ItemsError::OtherEvidence);
         }
         let leaf = leaf(
             proof.index,
-            &input_hash(&proof.salt, input.after(&self.prompt)),
+            &input,
             &vector_hash(&proof.salt, vector),
             proof.read,
         );
@@ -286,30 +300,48 @@ impl VectorProof {
 /// [`ItemsError::Absent`], or [`ItemsError::Root`] if the enclave committed to something other than its answer.
 pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), ItemsError> {
     let content = bundle.content.as_ref().ok_or(ItemsError::Absent)?;
-    let stated = stated_root(&content.response).ok_or(ItemsError::Absent)?;
-    let request = InnerRequest::decode(&content.request).map_err(|_| ItemsError::Absent)?;
-    let salt = Terms::read(&request).map_err(|_| ItemsError::Absent)?.salt;
-    let request_inputs = parse_inputs(&request.content).ok_or(ItemsError::Absent)?;
+    let (salt, request): (_, RequestInputs) = parse_request(&content.request)?;
     let prompt = parse_prompt(&content.response);
     let items_given = parse_answer_items(&content.response).ok_or(ItemsError::Absent)?;
-    let inputs = request_inputs.input.items();
+    let inputs = request.input.items();
     if inputs.len() != items_given.len() {
         return Err(ItemsError::Root);
     }
-    let (mut tree, mut nodes) = (Frontier::new(), Stored::default());
     let mut items = Vec::with_capacity(inputs.len());
     for (index, (input, (vector, read))) in (0..).zip(inputs.into_iter().zip(items_given)) {
         let salt = item_salt(&salt, index);
-        let data = leaf(
+        let leaf = leaf(
             index,
             &input_hash(&salt, input.after(&prompt)),
             &vector_hash(&salt, &vector),
             read,
         );
-        tree.append(&data, |position, hash| {
+        items.push(Proven { leaf, salt, read });
+    }
+    prove_leaves(bundle, &salt, &content.response, items, prompt)
+}
+
+/// An item whose leaf is known.
+pub(super) struct Proven {
+    pub(super) leaf: Hash,
+    pub(super) salt: Zeroizing<[u8; 32]>,
+    pub(super) read: TokenUsage,
+}
+
+/// Evidence and proofs of `items`, whose root must be the one that `response` states.
+pub(super) fn prove_leaves(
+    bundle: &AuditBundle,
+    salt: &[u8; SALT_LEN],
+    response: &[u8],
+    items: Vec<Proven>,
+    prompt: String,
+) -> Result<(Evidence, Vec<VectorProof>), ItemsError> {
+    let stated = stated_root(response).ok_or(ItemsError::Absent)?;
+    let (mut tree, mut nodes) = (Frontier::new(), Stored::default());
+    for item in &items {
+        tree.append(&item.leaf, |position, hash| {
             nodes.0.insert(position, hash);
         });
-        items.push((salt, read));
     }
     if bind_count(tree.size(), &tree.root()) != stated {
         return Err(ItemsError::Root);
@@ -319,21 +351,29 @@ pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), Items
         document: bundle.document.clone(),
         manifest: bundle.manifest.clone(),
         crls: bundle.crls.clone(),
-        content_hash: commitment::content_hash(&salt, &content.response),
+        content_hash: commitment::content_hash(salt, response),
         count: tree.size(),
         prompt,
     };
     let id = evidence.id();
-    let proofs = (0..).zip(items).map(|(index, (salt, read))| {
+    let proofs = (0..).zip(items).map(|(index, item)| {
         Ok(VectorProof {
             evidence: id.clone(),
             index,
-            read,
-            salt: *salt,
+            read: item.read,
+            salt: *item.salt,
             path: inclusion(&nodes, index, tree.size())?,
         })
     });
     Ok((evidence, proofs.collect::<Result<_, ItemsError>>()?))
+}
+
+/// The refusal of a row whose statements about its text are not true.
+pub(super) fn refuse_row(read: TokenUsage) -> ReceiptReport {
+    let differs = ItemsError::RowDiffers;
+    let TokenUsage { tokens, truncated } = read;
+    let message = format!("{differs}: {tokens}, {truncated}.");
+    ReceiptReport::refused_unchecked(differs.code(), &message, differs.remedy(), UnixMillis(0))
 }
 
 /// Every complete subtree of a tree in memory.
@@ -375,9 +415,15 @@ struct ProofJson {
     path: Vec<String>,
 }
 
-/// The request as the enclave reads it.
-fn parse_inputs(content: &[u8]) -> Option<RequestInputs> {
-    serde_json::from_str(&JsonText::read(content).ok()?).ok()
+/// The salt and the content of a request, as the enclave reads them.
+pub(super) fn parse_request<T: for<'de> Deserialize<'de>>(
+    request: &[u8],
+) -> Result<([u8; SALT_LEN], T), ItemsError> {
+    let request = InnerRequest::decode(request).map_err(|_| ItemsError::Absent)?;
+    let salt = Terms::read(&request).map_err(|_| ItemsError::Absent)?.salt;
+    let text = JsonText::read(&request.content).map_err(|_| ItemsError::Absent)?;
+    let content = serde_json::from_str(&text).map_err(|_| ItemsError::Absent)?;
+    Ok((salt, content))
 }
 
 /// The part of a request that holds the inputs.

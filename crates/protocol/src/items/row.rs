@@ -2,14 +2,13 @@
 
 use std::fmt::{self, Formatter};
 
-use attestation::{JsonInteger, Policy, SignatureMemory, UnixMillis, Verdict, integer_from_f64};
+use attestation::{JsonInteger, Policy, SignatureMemory, Verdict, integer_from_f64};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Unexpected, Visitor};
 
-use super::proof::{Evidence, ItemsError, VectorProof};
+use super::proof::{Evidence, ItemsError, VectorProof, refuse_row};
 use super::{Input, TokenUsage};
 use crate::bundle::BundleReport;
-use crate::receipt::ReceiptReport;
 
 /// Longest row as JSON, in bytes: 64 KiB of text, and some thousand numbers.
 pub const MAX_ROW: usize = 4 << 20;
@@ -44,15 +43,7 @@ impl Evidence {
     ) -> Result<BundleReport, ItemsError> {
         let mut report = self.verify(proof, row.input(), row.embedding(), policy, memory)?;
         if report.receipt.verdict != Verdict::Refused && !row.agrees_with(proof.read) {
-            let differs = ItemsError::RowDiffers;
-            let TokenUsage { tokens, truncated } = proof.read;
-            let message = format!("{differs}: {tokens}, {truncated}.");
-            report.receipt = ReceiptReport::refused_unchecked(
-                differs.code(),
-                &message,
-                differs.remedy(),
-                UnixMillis(0),
-            );
+            report.receipt = refuse_row(proof.read);
         }
         Ok(report)
     }
