@@ -58,7 +58,7 @@ pub use embedder::{EmbedError, Embedder, Embeddings, Inputs, Item, Overlong, Pai
 pub use fused::{FusedEncoder, Precision};
 pub use head::{Head, HeadActivation, HeadStep, Residual};
 pub use load::{EngineChoice, LoadError};
-pub use pool::{Health, Observer, Pool, PoolError, PoolLimits};
+pub use pool::{Health, Observer, Pool, PoolError, PoolLimits, Turns};
 pub use recipe::{ModelFiles, Problem, Prompts, Recipe, RecipeError};
 pub use shape::{Activation, Attention, Biases, Local, Pooling, Rotary, Shape};
 pub use static_encoder::StaticEncoder;

@@ -5,6 +5,7 @@
 //! | `job` | the progress of a request |
 //! | `queue` | which request is next, and which requests form a batch |
 //! | `threads` | how threads compute batches, and how failures are contained |
+//! | `turns` | which of several models computes next |
 //!
 //! A request is computed in slices, and the request with the least remaining work is next. A request far shorter than the batches
 //! on all threads is computed on one additional thread, concurrently with them. So long batches, however many, delay a short text
@@ -14,6 +15,7 @@
 mod job;
 mod queue;
 mod threads;
+mod turns;
 
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
 use super::Encoder;
+pub use turns::Turns;
 
 /// Limits on queued work and waiting time.
 #[derive(Clone, Copy, Debug)]
@@ -72,8 +75,21 @@ impl Pool {
         threads: usize,
         limits: PoolLimits,
     ) -> std::io::Result<Self> {
+        Self::start_with_turns(encoder, threads, limits, None)
+    }
+
+    /// Like [`start`](Self::start), for one of several models that take `turns`. Only the additional thread computes without one.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn start_with_turns(
+        encoder: Arc<dyn Encoder>,
+        threads: usize,
+        limits: PoolLimits,
+        turns: Option<Arc<Turns>>,
+    ) -> std::io::Result<Self> {
         let mut pool = Self {
-            shared: Arc::new(Shared::new(encoder, limits)),
+            shared: Arc::new(Shared::new(encoder, limits, turns.map(Turns::join))),
             threads: Vec::with_capacity(threads.max(1) + 1),
         };
         // If a thread cannot be started, dropping the pool ends those before it.

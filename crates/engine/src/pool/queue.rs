@@ -81,6 +81,11 @@ impl Queue {
         self.closed = true;
     }
 
+    /// Whether a request waits.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Whether the queue is closed and empty.
     pub(super) fn is_finished(&self) -> bool {
         self.closed && self.waiting.is_empty()

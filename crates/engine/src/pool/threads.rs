@@ -10,12 +10,15 @@ use zeroize::{Zeroize as _, Zeroizing};
 use super::super::Encoder;
 use super::job::{Job, Slice};
 use super::queue::{Batch, Queue};
+use super::turns::{Member, Turn};
 use super::{Observer, PoisonError, PoolError, PoolLimits};
 
 /// State shared by threads and callers.
 pub(super) struct Shared {
     pub(super) encoder: Arc<dyn Encoder>,
     pub(super) limits: PoolLimits,
+    /// Turns with other models, if there are any.
+    turns: Option<Member>,
     pub(super) observer: OnceLock<Arc<dyn Observer>>,
     queue: Mutex<Queue>,
     pub(super) work: Condvar,
@@ -26,12 +29,17 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(encoder: Arc<dyn Encoder>, limits: PoolLimits) -> Self {
+    pub(super) fn new(
+        encoder: Arc<dyn Encoder>,
+        limits: PoolLimits,
+        turns: Option<Member>,
+    ) -> Self {
         // A slice holds at least one text of any length.
         let turn = encoder.cost(limits.slice_tokens.max(encoder.max_tokens()));
         Self {
             encoder,
             limits,
+            turns,
             observer: OnceLock::new(),
             queue: Mutex::new(Queue::new(limits, turn)),
             work: Condvar::new(),
@@ -79,20 +87,29 @@ impl Shared {
 
     fn time_for(&self, cost: usize) -> Duration {
         let nanos = self.nanos_per_cost.load(Ordering::Relaxed);
-        Duration::from_nanos(nanos.saturating_mul(cost as u64))
+        let alone = Duration::from_nanos(nanos.saturating_mul(cost as u64));
+        alone.saturating_mul(self.count_models())
+    }
+
+    /// Number of models that share the processors now.
+    fn count_models(&self) -> u32 {
+        let active = self.turns.as_ref().map_or(1, Member::count_active);
+        u32::try_from(active).unwrap_or(u32::MAX)
     }
 
     /// Estimated cost that can be computed in `time`.
     fn cost_in(&self, time: Duration) -> usize {
-        let nanos = u128::from(self.nanos_per_cost.load(Ordering::Relaxed).max(1));
+        let nanos = self.nanos_per_cost.load(Ordering::Relaxed).max(1);
+        let nanos = u128::from(nanos) * u128::from(self.count_models());
         usize::try_from(time.as_nanos() / nanos).unwrap_or(usize::MAX)
     }
 
     /// Runs thread `number` until the pool is dropped.
     pub(super) fn run(&self, number: usize) {
         let mut rows = Zeroizing::default();
-        while let Some(batch) = self.next(number) {
+        while let Some((batch, turn)) = self.next(number) {
             self.compute(number, batch, &mut rows);
+            drop(turn);
         }
     }
 
@@ -110,9 +127,16 @@ impl Shared {
         self.lock().end(number);
     }
 
-    fn next(&self, number: usize) -> Option<Batch> {
+    fn next(&self, number: usize) -> Option<(Batch, Option<Turn<'_>>)> {
         let mut queue = self.lock();
         loop {
+            // The batch is chosen when its turn comes, so that it is the best one then.
+            let mut turn = None;
+            if let Some(member) = self.turns.as_ref().filter(|_| queue.has_waiting()) {
+                drop(queue);
+                turn = Some(member.take_turn());
+                queue = self.lock();
+            }
             let now = Instant::now();
             if let Some(batch) = queue.next_batch(now) {
                 queue.begin(number, &batch, now);
@@ -120,8 +144,9 @@ impl Shared {
                 if queue.find_express().is_some() {
                     self.express.notify_one();
                 }
-                return Some(batch);
+                return Some((batch, turn));
             }
+            drop(turn);
             if queue.is_finished() {
                 return None;
             }
