@@ -167,7 +167,11 @@ RECIPES = [
         change(MODEL, prompts={"query": "q: "}, default_prompt_name="query"),
         "prompts",
     ),
-    refused("cross-task", change(TRANSFORMER, transformer_task="text-generation"), "transformer_task"),
+    refused(
+        "cross-task",
+        change(TRANSFORMER, transformer_task="text-generation"),
+        "transformer_task",
+    ),
 ]
 
 
