@@ -160,7 +160,7 @@ fn load(options: &CheckModel, pins: &Manifest) -> Result<Embedder, StartError> {
         threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         limits: PoolLimits::default(),
     };
-    build_embedder(loaded.model, loaded.side_result?, engine)
+    build_embedder(loaded.model, loaded.side_result?, engine, None)
 }
 
 async fn run_self_test(

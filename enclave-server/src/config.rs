@@ -54,14 +54,15 @@ pub struct Config {
     #[arg(long, env = "CLEARSEAL_METRICS", value_name = "ADDRESS")]
     pub metrics: Option<ListenAddress>,
 
-    /// Folder of the model; every file that the server reads is compared with the model's lock.
-    #[arg(long, env = "CLEARSEAL_MODEL", value_name = "DIR", default_value_os_t = default_model())]
-    pub model: PathBuf,
+    /// Folder of the model; every file that the server reads is compared with the model's lock. Repeat it, and --model-lock in the
+    /// same order, to serve several models.
+    #[arg(long, env = "CLEARSEAL_MODEL", value_name = "DIR", default_values_os_t = [default_model()])]
+    pub model: Vec<PathBuf>,
 
     /// Lock of the model: its name, the SHA-256 of its files and a self-test, as `clearseal model lock` writes them [default: the
-    /// lock of all-MiniLM-L6-v2, which is compiled in].
+    /// lock of all-MiniLM-L6-v2, which is compiled in]. The first of several models is the first in the manifest.
     #[arg(long, env = "CLEARSEAL_MODEL_LOCK", value_name = "FILE")]
-    pub model_lock: Option<PathBuf>,
+    pub model_lock: Vec<PathBuf>,
 
     /// The host's service for this enclave, `vsock:CID:PORT`, `unix:PATH` or `tcp:IP:PORT` (--parent-listen of host-proxy): the
     /// model comes sealed from there, and its key from KMS. Without it the model is read from --model.
@@ -83,9 +84,10 @@ pub struct Config {
     )]
     pub kms_key: Option<KeyArn>,
 
-    /// Name of the sealed model at the parent [default: the name in the lock, without organisation].
+    /// Name of the sealed model at the parent [default: the name in the lock, without organisation]. Repeat it for several models,
+    /// in the order of their locks.
     #[arg(long, env = "CLEARSEAL_MODEL_CONTAINER", value_name = "NAME", value_parser = parse_container)]
-    pub model_container: Option<String>,
+    pub model_container: Vec<String>,
 
     /// The start fails after this long without key and model from the parent; 1 second to 1 hour.
     #[arg(long, env = "CLEARSEAL_PROVISION_DEADLINE", value_name = "TIME", default_value = "10m", value_parser = parse_deadline)]
@@ -181,7 +183,7 @@ pub struct Config {
     )]
     pub max_connections: NonZeroUsize,
 
-    /// Cost of all requests that may wait, in tokens; a long text costs more than its length. Beyond it a request of more than one slice is refused with a sealed 429.
+    /// Cost of all requests that may wait for one model, in tokens; a long text costs more than its length. Beyond it a request of more than one slice is refused with a sealed 429.
     #[arg(
         long,
         env = "CLEARSEAL_QUEUE_TOKENS",
@@ -402,7 +404,20 @@ mod tests {
         assert_eq!(check.model_lock, Some("lock".into()));
         let served = parse(&["--model", "folder", "--model-lock", "lock"]).unwrap();
         assert!(served.command.is_none());
-        assert_eq!(served.config.model_lock, Some("lock".into()));
+        assert_eq!(served.config.model_lock, [PathBuf::from("lock")]);
+        let several = [
+            "--model",
+            "a",
+            "--model-lock",
+            "a.json",
+            "--model",
+            "b",
+            "--model-lock",
+            "b.json",
+        ];
+        let several = parse(&several).unwrap().config;
+        assert_eq!(several.model, [PathBuf::from("a"), PathBuf::from("b")]);
+        assert_eq!(several.model_lock.len(), several.model.len());
         assert!(parse(&["check-model"]).is_err());
         assert!(parse(&["--threads", "1", "check-model", "folder"]).is_err());
     }

@@ -26,8 +26,10 @@ use periods::MAX_GENERATIONS;
 /// Fields that the manifests of all generations share.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// The model.
+    /// The first model.
     pub model: ModelIdentity,
+    /// The other models.
+    pub others: Vec<ModelIdentity>,
     /// See [`ServiceManifest::policy_version`](attestation::ServiceManifest::policy_version).
     pub policy_version: String,
     /// See [`ServiceManifest::security_mode`](attestation::ServiceManifest::security_mode).

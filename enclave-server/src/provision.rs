@@ -1,5 +1,6 @@
 //! Loads the model of this start: from a folder, or from the parent's sealed container with a released key.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use engine::{Recipe, Tokenizer, TokenizerError};
@@ -49,30 +50,53 @@ impl KeyRelease {
     }
 }
 
-/// The source of the model; for a parent, with the RSA key that is being made.
+/// The source of each model in turn; for a parent, with the RSA key that is being made.
 pub(crate) enum Provision<'a> {
-    Folder(&'a Config),
+    Folder(&'a Path),
     Parent {
-        config: &'a Config,
+        container: Option<&'a str>,
         address: &'a ParentAddress,
         kms_key: &'a KeyArn,
         key: PendingKey,
+        until: Instant,
     },
 }
 
 impl<'a> Provision<'a> {
-    /// Starts making the RSA key, which takes longest.
-    pub(crate) fn begin(config: &'a Config, nsm: &dyn Nsm) -> Result<Self, ReleaseError> {
+    /// The sources of `count` models. Starts making the RSA keys, which takes longest.
+    pub(crate) fn begin(
+        config: &'a Config,
+        nsm: &dyn Nsm,
+        count: usize,
+    ) -> Result<Vec<Self>, ProvisionError> {
+        let check_count = |option, values: usize| match values == count {
+            true => Ok(()),
+            false => Err(ProvisionError::Count {
+                option,
+                values,
+                locks: count,
+            }),
+        };
         // The command line requires both or neither.
-        Ok(match (&config.parent, &config.kms_key) {
-            (Some(address), Some(kms_key)) => Self::Parent {
-                config,
+        let (Some(address), Some(kms_key)) = (&config.parent, &config.kms_key) else {
+            check_count("--model", config.model.len())?;
+            return Ok(config.model.iter().map(|at| Self::Folder(at)).collect());
+        };
+        if !config.model_container.is_empty() {
+            check_count("--model-container", config.model_container.len())?;
+        }
+        let until = Instant::now() + config.provision_deadline;
+        let each = (0..count).map(|place| {
+            Ok(Self::Parent {
+                container: config.model_container.get(place).map(String::as_str),
                 address,
                 kms_key,
+                // A key opens one answer.
                 key: PendingKey::start(nsm)?,
-            },
-            _ => Self::Folder(config),
-        })
+                until,
+            })
+        });
+        each.collect()
     }
 
     /// Loads the model.
@@ -84,21 +108,20 @@ impl<'a> Provision<'a> {
     ) -> Result<(LoadedModel, KeyRelease), ProvisionError> {
         let pins = &lock.files;
         let (loaded, release) = match self {
-            Self::Folder(config) => {
-                let source = Folder::new(&config.model, pins);
+            Self::Folder(path) => {
+                let source = Folder::new(path, pins);
                 let loaded = Model::load_from(source, pins, build_tokenizer)?;
                 (loaded, KeyRelease::None)
             }
             Self::Parent {
-                config,
+                container,
                 address,
                 kms_key,
                 key,
+                until,
             } => {
-                let until = Instant::now() + config.provision_deadline;
                 // Names of containers have no organisation: they are a part of a path.
-                let name = config.model_container.as_deref();
-                let name = name.unwrap_or_else(|| lock.name.short());
+                let name = container.unwrap_or_else(|| lock.name.short());
                 let wanted = KeyRequest {
                     key: kms_key,
                     container: name,
@@ -145,6 +168,20 @@ pub enum ProvisionError {
     #[error(transparent)]
     #[coded(transparent)]
     Release(#[from] ReleaseError),
+    /// Options for several models are not given for each of them.
+    #[error("{option} is given for {values} models, and there are locks of {locks}")]
+    #[coded(
+        "MODEL_COUNT",
+        remedy = "Give one for each --model-lock, in the same order."
+    )]
+    Count {
+        /// The option.
+        option: &'static str,
+        /// How often it is given.
+        values: usize,
+        /// Number of locks, one where none is given.
+        locks: usize,
+    },
 }
 
 /// host-proxy tries KMS three times, for ten seconds each.

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use attestation::{HashScheme, ModelIdentity};
 use engine::{
     Embedder, EngineChoice, LoadError, Pool, PoolLimits, Precision, Tokenizer, TokenizerError,
+    Turns,
 };
-use sealed_model::Manifest;
+use sealed_model::ModelLock;
+use sha2::{Digest, Sha256};
 use sockets::ListenAddress;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -25,7 +27,7 @@ use crate::maintenance::Maintenance;
 use crate::model::{Model, ModelError, pinned, self_test};
 use crate::nsm::simulated::{hash_running_binary, read_root};
 use crate::nsm::{DeviceNsm, Nsm, NsmError, SimulatedNsm};
-use crate::provision::{Provision, ProvisionError};
+use crate::provision::{KeyRelease, Provision, ProvisionError};
 use crate::release::ReleaseError;
 use crate::serve::{HEAD_TIMEOUT, accept};
 use crate::stages::Stages;
@@ -46,7 +48,7 @@ impl Server {
     pub async fn start(
         config: &Config,
         clock: Clock,
-        mut stages: Stages,
+        stages: Stages,
     ) -> Result<Self, StartError> {
         // Checks that fail fast come first: the configuration, the address, the device.
         let periods = Periods::new(config.rotate_every, config.deadline)?;
@@ -63,51 +65,41 @@ impl Server {
             Simulation::Whole => None,
             Simulation::Off | Simulation::Sign => Some(DeviceNsm::open()?),
         };
-        let lock = pinned::lock(config.model_lock.as_deref())?;
+        let locks = pinned::locks(&config.model_lock)?;
         let nsm: Arc<dyn Nsm> = match device {
             Some(device) if config.simulate_nsm == Simulation::Off => Arc::new(device),
-            device => Arc::new(simulate(device, config, &lock.files, clock.clone())?),
+            device => Arc::new(simulate(device, config, &locks, clock.clone())?),
         };
-        let provision = Provision::begin(config, &*nsm)?;
-        let (loaded, key_release) = provision.load(&*nsm, &lock, &mut stages)?;
-        let artifact_sha256 = loaded.model.artifact_sha256;
-        let (model, tokenizer) = (loaded.model, loaded.side_result?);
-        let embedder = stages.time("pack", || {
-            build_embedder(model, tokenizer, Engine::of(config))
-        })?;
-        let begun = Instant::now();
-        let failures = self_test::failures(&embedder, config.precision, &lock.self_test).await;
-        stages.add("self_test", begun.elapsed());
-        if let Some(failure) = failures.into_iter().next() {
-            return Err(failure.into());
+        let sources = Provision::begin(config, &*nsm, locks.len())?;
+        let mut loader = Loader {
+            nsm: &*nsm,
+            precision: config.precision,
+            engine: Engine::of(config),
+            turns: (locks.len() > 1).then(|| Arc::new(Turns::new(config.threads().get()))),
+            stages,
+        };
+        let mut models = Vec::with_capacity(locks.len());
+        let mut key_release = KeyRelease::None;
+        for (source, lock) in sources.into_iter().zip(&locks) {
+            let model;
+            (model, key_release) = loader.load(source, lock).await?;
+            models.push(model);
         }
-        if lock.self_test.is_empty() {
-            tracing::warn!(
-                code = "MODEL_WITHOUT_SELF_TEST",
-                "the lock has no self-test: a wrong vector would not be noticed; `enclave-server check-model --print-self-test` makes one"
-            );
-        }
+        let mut stages = loader.stages;
+        let models = Models::new(models)?;
+        let mut identities = models.iter().map(|model| (*model.identity).clone());
         let description = Description {
-            model: ModelIdentity {
-                id: lock.name.to_string(),
-                version: embedder.engine().to_owned(),
-                sha256: artifact_sha256,
-                hash_scheme: HashScheme::Sha256Manifest,
-                dimension: u32::try_from(embedder.dimension()).unwrap_or(u32::MAX),
-                max_tokens: u32::try_from(embedder.max_tokens()).unwrap_or(u32::MAX),
-                normalised: embedder.is_normalised(),
-            },
+            model: identities.next().ok_or(ModelsError::None)?,
+            others: identities.collect(),
             policy_version: config.policy_version.clone(),
             security_mode: config.effective_security_mode(),
         };
         tracing::info!(
-            model = %lock.name,
-            sha256 = base16ct::lower::encode_string(&artifact_sha256),
-            engine = embedder.engine(),
+            models = locks.len(),
             threads = config.threads().get(),
             security_mode = description.security_mode.as_str(),
             key_release = key_release.as_str(),
-            "model verified and loaded"
+            "every model is verified and loaded"
         );
         if config.precision != Precision::F32 {
             tracing::info!(
@@ -117,11 +109,6 @@ impl Server {
                 "embeddings differ from those in f32; the cosine is the least over a thousand texts, measured in advance"
             );
         }
-        let model = ServedModel {
-            identity: Arc::new(description.model.clone()),
-            aliases: lock.other_names(),
-            task: Task::of(embedder),
-        };
         let keys = stages.time("keys", || {
             Keyring::new(description, periods, &*nsm, clock.now())
         })?;
@@ -134,7 +121,7 @@ impl Server {
             max_replay_entries: REPLAY_ENTRIES,
         };
         let state = InnerState {
-            models: Models::new(vec![model])?,
+            models,
             answers: Budget::new(config.large_request_bytes / 8 * 3, MAX_WAIT),
             counters: Counters::default(),
         };
@@ -304,7 +291,7 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 fn simulate(
     device: Option<DeviceNsm>,
     config: &Config,
-    pins: &Manifest,
+    locks: &[ModelLock],
     clock: Clock,
 ) -> Result<SimulatedNsm, NsmError> {
     tracing::warn!(
@@ -318,12 +305,82 @@ fn simulate(
         .transpose()?;
     let pcrs = match device {
         Some(device) => device.pcrs().clone(),
-        None => forge::simulated_registers(&hash_running_binary()?, &pins.digest()),
+        None => forge::simulated_registers(&hash_running_binary()?, &digest_of(locks)),
     };
     SimulatedNsm::with_registers(pcrs, root.as_deref(), clock)
 }
 
-/// How the model is computed.
+/// Digest of the only model, or of the digests of several.
+fn digest_of(locks: &[ModelLock]) -> [u8; 32] {
+    if let [lock] = locks {
+        return lock.files.digest();
+    }
+    let each = locks.iter().map(|lock| lock.files.digest());
+    let hash = each.fold(Sha256::new(), |hash, digest| hash.chain_update(digest));
+    hash.finalize().into()
+}
+
+/// Loads and tests one model after another.
+struct Loader<'a> {
+    nsm: &'a dyn Nsm,
+    precision: Precision,
+    engine: Engine,
+    /// Shared by the threads of several models.
+    turns: Option<Arc<Turns>>,
+    stages: Stages,
+}
+
+impl Loader<'_> {
+    async fn load(
+        &mut self,
+        source: Provision<'_>,
+        lock: &ModelLock,
+    ) -> Result<(ServedModel, KeyRelease), StartError> {
+        let (loaded, key_release) = source.load(self.nsm, lock, &mut self.stages)?;
+        let sha256 = loaded.model.artifact_sha256;
+        let (model, tokenizer) = (loaded.model, loaded.side_result?);
+        let (engine, turns) = (self.engine, self.turns.clone());
+        let embedder = self
+            .stages
+            .time("pack", || build_embedder(model, tokenizer, engine, turns))?;
+        let begun = Instant::now();
+        let failures = self_test::failures(&embedder, self.precision, &lock.self_test).await;
+        self.stages.add("self_test", begun.elapsed());
+        if let Some(failure) = failures.into_iter().next() {
+            return Err(failure.into());
+        }
+        if lock.self_test.is_empty() {
+            tracing::warn!(
+                code = "MODEL_WITHOUT_SELF_TEST",
+                model = %lock.name,
+                "the lock has no self-test: a wrong vector would not be noticed; `enclave-server check-model --print-self-test` makes one"
+            );
+        }
+        tracing::info!(
+            model = %lock.name,
+            sha256 = base16ct::lower::encode_string(&sha256),
+            engine = embedder.engine(),
+            "model verified and loaded"
+        );
+        let identity = ModelIdentity {
+            id: lock.name.to_string(),
+            version: embedder.engine().to_owned(),
+            sha256,
+            hash_scheme: HashScheme::Sha256Manifest,
+            dimension: u32::try_from(embedder.dimension()).unwrap_or(u32::MAX),
+            max_tokens: u32::try_from(embedder.max_tokens()).unwrap_or(u32::MAX),
+            normalised: embedder.is_normalised(),
+        };
+        let model = ServedModel {
+            identity: Arc::new(identity),
+            aliases: lock.other_names(),
+            task: Task::of(embedder),
+        };
+        Ok((model, key_release))
+    }
+}
+
+/// How a model is computed.
 #[derive(Clone, Copy)]
 pub(crate) struct Engine {
     pub(crate) choice: EngineChoice,
@@ -351,6 +408,7 @@ pub(crate) fn build_embedder(
     model: Model,
     tokenizer: Tokenizer,
     engine: Engine,
+    turns: Option<Arc<Turns>>,
 ) -> Result<Embedder, StartError> {
     let threads = engine.threads;
     // Candle uses rayon's global pool for matrix products. A second start in one process (in tests) keeps the first pool.
@@ -364,6 +422,7 @@ pub(crate) fn build_embedder(
     }
     let prompts = model.recipe.prompts().clone();
     let encoder = model.build_encoder(engine.choice, engine.precision, threads)?;
-    let pool = Pool::start(encoder, threads.get(), engine.limits).map_err(StartError::Threads)?;
+    let pool = Pool::start_with_turns(encoder, threads.get(), engine.limits, turns)
+        .map_err(StartError::Threads)?;
     Ok(Embedder::new(tokenizer, pool)?.with_prompts(prompts))
 }

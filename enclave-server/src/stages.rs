@@ -8,7 +8,7 @@ use crate::model::LoadTimes;
 use crate::release::ReleaseTimes;
 
 /// The stages of one start. Some overlap (`recipient_key`, and those of the load, `fetch` to `tokenizer`), so they do not add up
-/// to `total`.
+/// to `total`. A stage of several models is the sum over them.
 ///
 /// | stage | time |
 /// | --- | --- |
@@ -50,7 +50,11 @@ impl Stages {
 
     /// Adds a stage that was timed elsewhere.
     pub fn add(&mut self, stage: &'static str, took: Duration) {
-        self.stages.push((stage, took));
+        match self.stages.iter_mut().find(|(name, _)| *name == stage) {
+            // Of another model.
+            Some((_, sum)) => *sum += took,
+            None => self.stages.push((stage, took)),
+        }
     }
 
     /// Adds the times of the key's release.
@@ -60,11 +64,9 @@ impl Stages {
             attestation,
             key_release,
         } = times;
-        self.stages.extend([
-            ("recipient_key", recipient_key),
-            ("attestation", attestation),
-            ("key_release", key_release),
-        ]);
+        self.add("recipient_key", recipient_key);
+        self.add("attestation", attestation);
+        self.add("key_release", key_release);
     }
 
     /// Adds the times of loading the model.
@@ -77,14 +79,12 @@ impl Stages {
             tokenizer,
             total,
         } = times;
-        self.stages.extend([
-            ("fetch", fetch),
-            ("decrypt", decrypt),
-            ("hash", hash),
-            ("layout", layout),
-            ("tokenizer", tokenizer),
-            ("load", total),
-        ]);
+        self.add("fetch", fetch);
+        self.add("decrypt", decrypt);
+        self.add("hash", hash);
+        self.add("layout", layout);
+        self.add("tokenizer", tokenizer);
+        self.add("load", total);
     }
 
     /// Ends with the stage `total`.
@@ -145,6 +145,11 @@ mod tests {
             ..LoadTimes::default()
         });
         assert_eq!(stages.time("keys", || 7), 7);
+        // A second model adds to the same stages.
+        stages.add_load(LoadTimes {
+            fetch: Duration::from_micros(500),
+            ..LoadTimes::default()
+        });
         let stages = stages.end();
         // A container may hide when its processes were created.
         let stage_names = stages.iter().map(|(stage, _)| stage);
@@ -165,7 +170,7 @@ mod tests {
                 "total"
             ]
         );
-        assert_eq!(stages.to_json()["fetch"], 1.5);
+        assert_eq!(stages.to_json()["fetch"], 2.0);
     }
 
     #[test]

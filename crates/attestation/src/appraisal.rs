@@ -305,7 +305,9 @@ impl Parts<'_> {
                 .chain
                 .or_else(|| self.claims.as_ref().map(certificate::views))
                 .unwrap_or_default(),
-            manifest: self.manifest.and_then(manifest_view),
+            manifest: self
+                .manifest
+                .and_then(|bytes| manifest_view(bytes, self.policy)),
         }
     }
 }
@@ -362,8 +364,12 @@ fn pcr_role(index: u8) -> &'static str {
     }
 }
 
-fn manifest_view(bytes: &[u8]) -> Option<ManifestView> {
-    let manifest = ServiceManifest::decode(bytes).ok()?;
+/// Shows the model that the policy demands, otherwise the first.
+fn manifest_view(bytes: &[u8], policy: Option<&Policy>) -> Option<ManifestView> {
+    let mut manifest = ServiceManifest::decode(bytes).ok()?;
+    if let Some(pin) = policy.and_then(Policy::model) {
+        manifest.choose_model(pin);
+    }
     Some(ManifestView {
         sha256: hex(&Sha256::digest(bytes)),
         kems: manifest

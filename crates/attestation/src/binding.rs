@@ -9,9 +9,7 @@ use crate::checks::CheckId;
 use crate::claims::Claims;
 use crate::error::{AttestationError, ErrorCode};
 use crate::keyconfig::KeyConfig;
-use crate::manifest::{
-    MAX_MANIFEST, ManifestError, ModelPin, ServiceManifest, is_same_model, manifest_binding,
-};
+use crate::manifest::{MAX_MANIFEST, ManifestError, ModelPin, ServiceManifest, manifest_binding};
 use crate::observed::{Observed, excerpt};
 use crate::report::{CheckLog, Proof, Verdict};
 use crate::time::{ClockOffset, UnixMillis};
@@ -50,11 +48,11 @@ impl AppraisedAttestation {
             };
             return Err(AttestationError::new(ErrorCode::ManifestMismatch, observed));
         }
-        let manifest = ServiceManifest::decode(bytes).map_err(|error| {
+        let mut manifest = ServiceManifest::decode(bytes).map_err(|error| {
             AttestationError::new(ErrorCode::ManifestMalformed, Observed::Manifest(error))
         })?;
         self.check_public_key(&manifest)?;
-        self.check_service(&manifest)?;
+        self.check_service(&mut manifest)?;
         self.check_manifest_time(&manifest)?;
         log.pass(
             CheckId::Binding,
@@ -97,18 +95,14 @@ impl AppraisedAttestation {
         Ok(())
     }
 
-    /// A policy that names no model, version or mode cannot bind them, so the manifest is refused rather than assumed to fit.
-    fn check_service(&self, manifest: &ServiceManifest) -> Result<(), AttestationError> {
+    /// A policy that names no model, version or mode cannot bind them, so the manifest is refused rather than assumed to fit. The
+    /// policy's model becomes the manifest's first.
+    fn check_service(&self, manifest: &mut ServiceManifest) -> Result<(), AttestationError> {
         let policy = &self.policy;
         let model = policy.model.as_ref();
-        if model.is_none_or(|model| {
-            !is_same_model(&model.id, &manifest.model.id) || model.sha256 != manifest.model.sha256
-        }) {
+        if !model.is_some_and(|model| manifest.choose_model(model)) {
             let observed = Observed::Model {
-                service: ModelPin {
-                    id: manifest.model.id.clone(),
-                    sha256: manifest.model.sha256,
-                },
+                service: ModelPin::of(&manifest.model),
                 policy: model.cloned(),
             };
             return Err(AttestationError::new(ErrorCode::ModelMismatch, observed));
@@ -172,7 +166,7 @@ impl VerifiedAttestation {
         self.appraised.claims()
     }
 
-    /// The enclave's description of itself.
+    /// The enclave's description of itself, with the policy's model first.
     pub fn manifest(&self) -> &ServiceManifest {
         &self.manifest
     }
@@ -343,6 +337,7 @@ mod tests {
                 max_tokens: 256,
                 normalised: true,
             },
+            others: Vec::new(),
             policy_version: "1".to_owned(),
             security_mode: SecurityMode::Production,
             not_before: NOW.seconds() - 60,

@@ -33,8 +33,10 @@ pub struct ServiceManifest {
     pub sealing_keys: Vec<KeyConfig>,
     /// Ed25519 key that receipts are signed with.
     pub receipt_key: [u8; 32],
-    /// The model that answers.
+    /// The first of the service's models; in a [`VerifiedAttestation`](crate::VerifiedAttestation) the one that the policy demands.
     pub model: ModelIdentity,
+    /// The service's other models, which requests may name too.
+    pub others: Vec<ModelIdentity>,
     /// Version of the policy that the service runs under.
     pub policy_version: String,
     /// Whether its answers may be relied on.
@@ -71,6 +73,20 @@ pub struct ModelPin {
     pub id: String,
     /// SHA-256 of the artifact set.
     pub sha256: [u8; 32],
+}
+
+impl ModelPin {
+    /// The pin of this very model.
+    pub fn of(model: &ModelIdentity) -> Self {
+        Self {
+            id: model.id.clone(),
+            sha256: model.sha256,
+        }
+    }
+
+    fn is_of(&self, model: &ModelIdentity) -> bool {
+        is_same_model(&self.id, &model.id) && self.sha256 == model.sha256
+    }
 }
 
 /// Whether two names are of one model: they are equal, or only one has an organisation (`org/name`) and the names after the slash
@@ -167,32 +183,18 @@ impl ServiceManifest {
     /// Deterministic CBOR. Refuses what [`decode`](Self::decode) would refuse.
     pub fn encode(&self) -> Result<Vec<u8>, ManifestError> {
         self.check()?;
+        check_text(&self.policy_version, "policy version")?;
+        let mut models = std::iter::once(&self.model).chain(&self.others);
+        models.try_for_each(ModelIdentity::check)?;
         let mut writer = Writer::new();
-        writer.map(8).uint(1).uint(self.version);
+        // A member only of services with several models, so that each manifest has one encoding.
+        writer.map(8 + u64::from(!self.others.is_empty()));
+        writer.uint(1).uint(self.version);
         writer
             .uint(2)
             .bytes(&KeyConfig::encode_list(&self.sealing_keys)?);
         writer.uint(3).bytes(&self.receipt_key);
-        // A member only of models whose rows have other lengths, so that each manifest has one encoding.
-        writer.uint(4).map(6 + u64::from(!self.model.normalised));
-        writer
-            .uint(1)
-            .text(&self.model.id)
-            .uint(2)
-            .text(&self.model.version);
-        writer
-            .uint(3)
-            .bytes(&self.model.sha256)
-            .uint(4)
-            .text(self.model.hash_scheme.as_str());
-        writer
-            .uint(5)
-            .uint(self.model.dimension.into())
-            .uint(6)
-            .uint(self.model.max_tokens.into());
-        if !self.model.normalised {
-            writer.uint(7).bool(false);
-        }
+        self.model.write(writer.uint(4));
         writer.uint(5).text(&self.policy_version);
         writer.uint(6).text(self.security_mode.as_str());
         writer
@@ -200,6 +202,12 @@ impl ServiceManifest {
             .uint(self.not_before)
             .uint(8)
             .uint(self.not_after);
+        if !self.others.is_empty() {
+            writer.uint(9).array(self.others.len() as u64);
+            for model in &self.others {
+                model.write(&mut writer);
+            }
+        }
         let bytes = writer.finish();
         if bytes.len() > MAX_MANIFEST {
             Err(ManifestError::TooLarge)
@@ -214,7 +222,9 @@ impl ServiceManifest {
             return Err(ManifestError::TooLarge);
         }
         let mut reader = Reader::new(bytes, Rules::Deterministic);
-        let mut fields = Entries::new(reader.map()?, 8)?;
+        let map = reader.map()?;
+        let is_one_of_several = map.left() == Some(9);
+        let mut fields = Entries::new(map, if is_one_of_several { 9 } else { 8 })?;
         let version = fields.next(&mut reader, "version")?.uint()?;
         if version != PROTOCOL_VERSION {
             return Err(ManifestError::Field("version"));
@@ -226,21 +236,29 @@ impl ServiceManifest {
             "receipt key",
         )?;
         let model = ModelIdentity::read(fields.next(&mut reader, "model")?)?;
-        let policy_version = fields
-            .next(&mut reader, "policy version")?
-            .text()?
-            .to_owned();
+        let policy_version = fields.text(&mut reader, "policy version")?;
         let mode = fields.next(&mut reader, "security mode")?.text()?;
         let security_mode =
             SecurityMode::from_name(mode).ok_or(ManifestError::Field("security mode"))?;
         let not_before = fields.next(&mut reader, "not before")?.uint()?;
         let not_after = fields.next(&mut reader, "not after")?.uint()?;
+        let mut others = Vec::new();
+        if is_one_of_several {
+            let mut list = fields.next(&mut reader, "other models")?.array()?;
+            while reader.more(&mut list)? {
+                others.push(ModelIdentity::read(&mut reader)?);
+            }
+            if others.is_empty() {
+                return Err(ManifestError::Field("other models"));
+            }
+        }
         reader.finish()?;
         let manifest = Self {
             version,
             sealing_keys,
             receipt_key,
             model,
+            others,
             policy_version,
             security_mode,
             not_before,
@@ -264,6 +282,17 @@ impl ServiceManifest {
         Kem::ALL.into_iter().flat_map(of)
     }
 
+    /// Makes the model of this pin the first; false if the service does not hold it.
+    pub(crate) fn choose_model(&mut self, pin: &ModelPin) -> bool {
+        if pin.is_of(&self.model) {
+            return true;
+        }
+        let other = self.others.iter_mut().find(|model| pin.is_of(model));
+        other
+            .map(|other| std::mem::swap(other, &mut self.model))
+            .is_some()
+    }
+
     fn check(&self) -> Result<(), ManifestError> {
         if self.version != PROTOCOL_VERSION {
             return Err(ManifestError::Field("version"));
@@ -277,20 +306,6 @@ impl ServiceManifest {
         };
         if keys.is_empty() || keys.iter().enumerate().any(doubled) {
             return Err(ManifestError::Field("sealing keys"));
-        }
-        let texts = [
-            (&self.model.id, "model id"),
-            (&self.model.version, "model version"),
-            (&self.policy_version, "policy version"),
-        ];
-        if let Some((_, name)) = texts
-            .iter()
-            .find(|(text, _)| text.is_empty() || text.len() > MAX_TEXT)
-        {
-            return Err(ManifestError::Field(name));
-        }
-        if self.model.dimension == 0 || self.model.max_tokens == 0 {
-            return Err(ManifestError::Field("model"));
         }
         // RFC 3339 ends with the year 9999, and so do all displays of these dates.
         if self.not_before >= self.not_after || self.not_after > LAST_MOMENT / 1000 {
@@ -306,14 +321,14 @@ impl ModelIdentity {
         let normalised = map.left() != Some(7);
         let count = if normalised { 6 } else { 7 };
         let mut fields = Entries::new(map, count)?;
-        let id = fields.next(reader, "model id")?.text()?.to_owned();
-        let version = fields.next(reader, "model version")?.text()?.to_owned();
+        let id = fields.text(reader, "model id")?;
+        let version = fields.text(reader, "model version")?;
         let sha256 = array(fields.next(reader, "model hash")?.bytes()?, "model hash")?;
         let scheme = fields.next(reader, "hash scheme")?.text()?;
         let hash_scheme =
             HashScheme::from_name(scheme).ok_or(ManifestError::Field("hash scheme"))?;
-        let dimension = small(fields.next(reader, "dimension")?.uint()?, "dimension")?;
-        let max_tokens = small(fields.next(reader, "max tokens")?.uint()?, "max tokens")?;
+        let dimension = fields.count(reader, "dimension")?;
+        let max_tokens = fields.count(reader, "max tokens")?;
         if !normalised && fields.next(reader, "normalised")?.bool()? {
             return Err(ManifestError::Field("normalised"));
         }
@@ -326,6 +341,28 @@ impl ModelIdentity {
             max_tokens,
             normalised,
         })
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        // A member only of models whose rows have other lengths, so that each manifest has one encoding.
+        writer.map(6 + u64::from(!self.normalised));
+        writer.uint(1).text(&self.id).uint(2).text(&self.version);
+        writer.uint(3).bytes(&self.sha256);
+        writer.uint(4).text(self.hash_scheme.as_str());
+        writer.uint(5).uint(self.dimension.into());
+        writer.uint(6).uint(self.max_tokens.into());
+        if !self.normalised {
+            writer.uint(7).bool(false);
+        }
+    }
+
+    fn check(&self) -> Result<(), ManifestError> {
+        check_text(&self.id, "model id")?;
+        check_text(&self.version, "model version")?;
+        match self.dimension == 0 || self.max_tokens == 0 {
+            true => Err(ManifestError::Field("model")),
+            false => Ok(()),
+        }
     }
 }
 
@@ -356,12 +393,34 @@ impl<'a> Entries<'a> {
             Err(ManifestError::Missing(name))
         }
     }
+
+    fn text(
+        &mut self,
+        reader: &mut Reader<'a>,
+        name: &'static str,
+    ) -> Result<String, ManifestError> {
+        let text = self.next(reader, name)?.text()?;
+        check_text(text, name)?;
+        Ok(text.to_owned())
+    }
+
+    /// A positive number of 32 bits.
+    fn count(&mut self, reader: &mut Reader<'a>, name: &'static str) -> Result<u32, ManifestError> {
+        let value = u32::try_from(self.next(reader, name)?.uint()?).unwrap_or(0);
+        match value {
+            0 => Err(ManifestError::Field(name)),
+            value => Ok(value),
+        }
+    }
+}
+
+fn check_text(text: &str, name: &'static str) -> Result<(), ManifestError> {
+    match text.is_empty() || text.len() > MAX_TEXT {
+        true => Err(ManifestError::Field(name)),
+        false => Ok(()),
+    }
 }
 
 fn array(bytes: &[u8], name: &'static str) -> Result<[u8; 32], ManifestError> {
     bytes.try_into().map_err(|_| ManifestError::Field(name))
-}
-
-fn small(value: u64, name: &'static str) -> Result<u32, ManifestError> {
-    u32::try_from(value).map_err(|_| ManifestError::Field(name))
 }

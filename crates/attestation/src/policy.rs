@@ -141,10 +141,7 @@ impl Policy {
         pcrs: BTreeMap<u8, [u8; 48]>,
         manifest: &ServiceManifest,
     ) -> Result<Self, PolicyError> {
-        let model = ModelPin {
-            id: manifest.model.id.clone(),
-            sha256: manifest.model.sha256,
-        };
+        let model = ModelPin::of(&manifest.model);
         Self {
             name: "development".to_owned(),
             sequence: None,

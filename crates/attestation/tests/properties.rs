@@ -101,8 +101,8 @@ fn manifest() -> impl Strategy<Value = ServiceManifest> {
         0..4_000_000_000u64,
         1..4_000_000_000u64,
     );
-    (keys, hashes, texts, sizes, any::<(bool, bool)>()).prop_map(
-        |(keys, hashes, texts, sizes, (production, normalised))| ServiceManifest {
+    (keys, hashes, texts, sizes, any::<(bool, bool, bool)>()).prop_map(
+        |(keys, hashes, texts, sizes, (production, normalised, several))| ServiceManifest {
             version: 1,
             sealing_keys: if keys.2 {
                 vec![keys.0, keys.1]
@@ -118,6 +118,10 @@ fn manifest() -> impl Strategy<Value = ServiceManifest> {
                 dimension: sizes.0,
                 max_tokens: sizes.1,
                 normalised,
+            },
+            others: match several {
+                true => vec![fixtures::manifest().model; 2],
+                false => Vec::new(),
             },
             policy_version: texts.2,
             security_mode: if production {
@@ -356,6 +360,25 @@ fn each_rule_refuses_its_own_errors() {
         .int(),
         Ok(i64::MIN)
     );
+}
+
+#[test]
+fn a_manifest_lists_further_models_only_if_there_are_any() {
+    let mut manifest = fixtures::Fixture::new().manifest;
+    let plain = manifest.encode().unwrap();
+    manifest.others = vec![manifest.model.clone()];
+    let several = manifest.encode().unwrap();
+    assert_eq!(ServiceManifest::decode(&several).unwrap(), manifest);
+    // The first model and an hour's validity are encoded as before.
+    assert_eq!(several[1..plain.len()], plain[1..]);
+    assert_eq!(several[plain.len()..][..2], [0x09, 0x81]);
+    let mut empty = plain;
+    empty[0] += 1;
+    empty.extend([0x09, 0x80]);
+    let refused = ServiceManifest::decode(&empty);
+    assert_eq!(refused, Err(ManifestError::Field("other models")));
+    manifest.others[0].dimension = 0;
+    assert_eq!(manifest.encode(), Err(ManifestError::Field("model")));
 }
 
 #[test]

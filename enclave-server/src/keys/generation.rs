@@ -67,6 +67,7 @@ impl Generation {
             sealing_keys: configs,
             receipt_key: receipts.public_key(),
             model: description.model.clone(),
+            others: description.others.clone(),
             policy_version: description.policy_version.clone(),
             security_mode: description.security_mode,
             // A client whose clock is up to a minute behind accepts the manifest.

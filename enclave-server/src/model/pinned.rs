@@ -2,13 +2,24 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sealed_model::{MAX_LOCK, ModelLock};
 
 use super::ModelError;
 
-/// The lock of this start: from `file`, or the one that is compiled in. In an enclave image the file is part of the image, and so
+/// The locks of this start, at least one: from `files`, or the one that is compiled in.
+///
+/// # Errors
+/// Those of [`lock`].
+pub fn locks(files: &[PathBuf]) -> Result<Vec<ModelLock>, ModelError> {
+    if files.is_empty() {
+        return Ok(vec![all_minilm_l6_v2()?]);
+    }
+    files.iter().map(|file| lock(Some(file))).collect()
+}
+
+/// A lock: from `file`, or the one that is compiled in. In an enclave image the file is part of the image, and so
 /// is the argument that names it: both are measured.
 ///
 /// # Errors

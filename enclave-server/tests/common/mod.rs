@@ -26,7 +26,7 @@ use enclave_server::api::{self, AnswerSteps, Limits, Service};
 use enclave_server::keys::{Description, Keyring, Periods};
 use enclave_server::nsm::{Nsm, SimulatedNsm};
 use enclave_server::{Clock, Moment};
-use engine::{Embedder, EncodeError, Encoder, Pool, PoolLimits, Prompts, Tokenizer};
+use engine::{Embedder, EncodeError, Encoder, Pool, PoolLimits, Prompts, Tokenizer, Turns};
 use getrandom::SysRng;
 use merkle::json::{Leaves, Logs, from_json, hex};
 use protocol::exchange::{self, Answer, ExchangeError};
@@ -107,6 +107,8 @@ pub struct Options {
     pub periods: Periods,
     pub answer_steps: Option<AnswerSteps>,
     pub prompts: Prompts,
+    /// Names and encoders of further models.
+    pub others: Vec<(&'static str, Arc<dyn Encoder>)>,
     /// The model scores pairs of texts.
     pub reads_pairs: bool,
 }
@@ -130,6 +132,7 @@ impl Default for Options {
             periods: Periods::new(Duration::from_secs(3600), Duration::from_secs(30)).unwrap(),
             answer_steps: None,
             prompts: Prompts::default(),
+            others: Vec::new(),
             reads_pairs: false,
         }
     }
@@ -174,19 +177,17 @@ impl Rig {
         let nsm: Arc<dyn Nsm> = Arc::new(SimulatedNsm::new(&[8; 48], &[7; 32], module).unwrap());
         let nsm = (options.nsm)(nsm);
         let description = Description {
-            model: ModelIdentity {
-                id: MODEL.to_owned(),
-                version: options.encoder.name().to_owned(),
-                sha256: [7; 32],
-                hash_scheme: HashScheme::Sha256Manifest,
-                dimension: u32::try_from(options.encoder.dimension()).unwrap(),
-                max_tokens: u32::try_from(options.encoder.max_tokens()).unwrap(),
-                normalised: options.encoder.is_normalised(),
-            },
+            model: identity_of(MODEL, &*options.encoder),
+            others: options
+                .others
+                .iter()
+                .map(|(name, encoder)| identity_of(name, &**encoder))
+                .collect(),
             policy_version: "1".to_owned(),
             security_mode: SecurityMode::Evaluation,
         };
         let identity = Arc::new(description.model.clone());
+        let others = description.others.clone();
         let keys = Keyring::new(description, options.periods, &*nsm, clock.now()).unwrap();
         let tokenizer =
             Tokenizer::from_json(&tokenizer_json(), options.encoder.max_tokens()).unwrap();
@@ -194,7 +195,18 @@ impl Rig {
             true => tokenizer.into_pairs(0, 0).unwrap(),
             false => tokenizer,
         };
-        let pool = Pool::start(options.encoder, 2, options.pool).unwrap();
+        let turns = (!others.is_empty()).then(|| Arc::new(Turns::new(2)));
+        let start = |encoder| Pool::start_with_turns(encoder, 2, options.pool, turns.clone());
+        let pool = start(options.encoder).unwrap();
+        let others = others.into_iter().zip(options.others);
+        let others = others.map(|(identity, (_, encoder))| {
+            let tokenizer = Tokenizer::from_json(&tokenizer_json(), encoder.max_tokens()).unwrap();
+            ServedModel {
+                identity: Arc::new(identity),
+                aliases: Vec::new(),
+                task: Task::of(Embedder::new(tokenizer, start(encoder).unwrap()).unwrap()),
+            }
+        });
         let model = ServedModel {
             identity,
             aliases: vec![ALIAS.to_owned()],
@@ -205,7 +217,7 @@ impl Rig {
             ),
         };
         let state = Arc::new(InnerState {
-            models: Models::new(vec![model]).unwrap(),
+            models: Models::new(std::iter::once(model).chain(others).collect()).unwrap(),
             answers: Budget::new(16 << 20, Duration::from_millis(10)),
             counters: Counters::default(),
         });
@@ -291,6 +303,11 @@ impl Rig {
 
     /// Fetches evidence and verifies it like a client.
     pub async fn attest(&self) -> Attested {
+        self.attest_with(|_| {}).await
+    }
+
+    /// Like [`attest`](Self::attest), by the development policy after this change.
+    pub async fn attest_with(&self, change: impl FnOnce(&mut serde_json::Value)) -> Attested {
         let mut nonce = [0; 32];
         UnwrapErr(SysRng).fill_bytes(&mut nonce);
         let (status, evidence) = self
@@ -303,7 +320,9 @@ impl Rig {
         let evidence = Evidence::parse(&evidence).unwrap();
         let (status, policy) = self.get("/v1/development-policy").await;
         assert_eq!(status, StatusCode::OK);
-        let policy = Policy::with_evidence(&policy).unwrap();
+        let mut policy = serde_json::from_slice(&policy).unwrap();
+        change(&mut policy);
+        let policy = Policy::with_evidence(&serde_json::to_vec(&policy).unwrap()).unwrap();
         let (report, verified) = evidence.appraisal().verify(
             &policy,
             Freshness::Live {
@@ -352,6 +371,19 @@ impl Rig {
             answer.response.status,
             serde_json::from_slice(&answer.response.content).unwrap(),
         )
+    }
+}
+
+/// What the manifest says of an encoder. The digest is different for each name.
+pub fn identity_of(name: &str, encoder: &dyn Encoder) -> ModelIdentity {
+    ModelIdentity {
+        id: name.to_owned(),
+        version: encoder.name().to_owned(),
+        sha256: [u8::try_from(name.len()).unwrap(); 32],
+        hash_scheme: HashScheme::Sha256Manifest,
+        dimension: u32::try_from(encoder.dimension()).unwrap(),
+        max_tokens: u32::try_from(encoder.max_tokens()).unwrap(),
+        normalised: encoder.is_normalised(),
     }
 }
 
@@ -484,7 +516,7 @@ impl Encoder for HeldToy {
 const PANIC: u32 = 8;
 
 /// BERT's tokenizer over letters and a few words.
-fn tokenizer_json() -> Vec<u8> {
+pub fn tokenizer_json() -> Vec<u8> {
     let words = ["hello", "world", SECRET, "panic"].map(str::to_owned);
     let letters = ('a'..='z').flat_map(|letter| [letter.to_string(), format!("##{letter}")]);
     fixtures::tokenizer::tokenizer_json(words.into_iter().chain(letters))

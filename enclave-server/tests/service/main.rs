@@ -20,6 +20,7 @@ mod prompts;
 mod queue;
 mod rerank;
 mod sealed;
+mod several;
 mod steps;
 mod stop;
 mod strangers;

@@ -162,6 +162,7 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
             },
             |_| {},
         ),
+        accepted("model-among-others", hold_other_model_first, |_| {}),
         // The root's own validity, which most verifiers would not check.
         accepted(
             "root-in-its-first-second",
@@ -330,6 +331,15 @@ pub fn appraisal_cases() -> Vec<AppraisalCase> {
             let other = format!("other/{MODEL}").into();
             fixture.edit_policy(|json| json["model"]["id"] = other);
         }),
+        fixture(
+            "model-names-and-hashes-exchanged",
+            ModelMismatch,
+            |fixture| {
+                hold_other_model_first(fixture);
+                let manifest = &mut fixture.manifest;
+                std::mem::swap(&mut manifest.model.sha256, &mut manifest.others[0].sha256);
+            },
+        ),
         fixture("model-longer-name", ModelMismatch, |fixture| {
             fixture.manifest.model.id.insert(0, 'x');
         }),
@@ -421,6 +431,14 @@ fn policy_until(fixture: &mut Fixture, end: &str) {
 
 fn release_until(fixture: &mut Fixture, end: &str) {
     fixture.edit_policy(|json| json["releases"][0]["not_after"] = end.into());
+}
+
+/// The policy's model is the second of the manifest.
+fn hold_other_model_first(fixture: &mut Fixture) {
+    let manifest = &mut fixture.manifest;
+    manifest.others = vec![manifest.model.clone()];
+    manifest.model.id = "other".to_owned();
+    manifest.model.sha256 = [9; 32];
 }
 
 /// Extends the manifest to exactly its largest size, with repeated suites and a long version.

@@ -134,6 +134,7 @@ fn manifest(signer: &ReceiptSigner, rng: &mut ChaCha20Rng) -> ServiceManifest {
             max_tokens: 256,
             normalised: true,
         },
+        others: Vec::new(),
         policy_version: POLICY_VERSION.to_owned(),
         security_mode: SecurityMode::Evaluation,
         not_before: NOW.seconds() - 60,

@@ -105,10 +105,12 @@ pub(super) const BOUNDARIES: &[Boundary] = &[
             "everything-right",
             "model-with-organisation",
             "model-without-organisation",
+            "model-among-others",
         ],
         &[
             "model-other-hash",
             "model-other-name",
+            "model-names-and-hashes-exchanged",
             "model-longer-name",
             "model-other-organisation",
             "model-not-in-policy",
