@@ -5,6 +5,7 @@
 mod answer;
 mod deployment;
 mod members;
+pub(super) mod rerank;
 
 use http::StatusCode;
 use serde_json::{Value, json};

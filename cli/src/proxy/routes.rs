@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use super::dialect::{self, Dialect, Form};
+use super::dialect::{self, Dialect, Form, rerank};
 
 /// One path, and its answer.
 pub(super) struct Route {
@@ -41,6 +41,8 @@ pub(super) enum Action {
     ForwardTo,
     /// Translates a request for embeddings, and its answer.
     Embed(&'static Form),
+    /// Translates a request for scores, and its answer.
+    Rerank(rerank::Form),
     /// Writes the list of models.
     OllamaModels,
     OllamaVersion,
@@ -87,10 +89,13 @@ const ROUTES: &[Route] = {
         // https://huggingface.github.io/text-embeddings-inference: `/` takes the same as `/embed`.
         route(Post, Exactly("/embed"), Tei, Embed(&dialect::TEI_EMBED)),
         route(Post, Exactly("/"), Tei, Embed(&dialect::TEI_EMBED)),
+        route(Post, Exactly("/rerank"), Tei, Rerank(rerank::Form::Tei)),
         route(Get, Exactly("/info"), Tei, TeiInfo),
         route(Get, Exactly("/health"), Tei, Ready),
         // https://docs.cohere.com/v2/reference/embed
         route(Post, Exactly("/v2/embed"), Cohere, Embed(&dialect::COHERE_EMBED)),
+        // https://docs.cohere.com/v2/reference/rerank
+        route(Post, Exactly("/v2/rerank"), Cohere, Rerank(rerank::Form::Cohere)),
     ]
 };
 
@@ -187,6 +192,9 @@ mod tests {
             ),
             (Method::POST, "/api/embed", Dialect::Ollama, ""),
             (Method::POST, "/v2/embed", Dialect::Cohere, ""),
+            (Method::POST, "/rerank", Dialect::Tei, ""),
+            (Method::POST, "/v2/rerank", Dialect::Cohere, ""),
+            (Method::POST, "/v1/rerank", Dialect::OpenAi, "rerank"),
         ] {
             let Found::Route { route, rest: found } = find(&method, path) else {
                 panic!("{method} {path}");

@@ -1,5 +1,7 @@
 //! HTTP server of the local port.
 
+mod rerank;
+
 use super::Stop;
 use super::dialect::{self, Asked, Embedded, Form};
 use super::gate::Gate;
@@ -139,6 +141,7 @@ impl Proxy {
             Action::Forward => self.forward(request, rest).await,
             Action::ForwardTo => self.forward_to(request, rest).await,
             Action::Embed(form) => self.embed(request, form).await,
+            Action::Rerank(form) => self.rerank(request, form).await,
             Action::OllamaModels => self.list_models().await,
             Action::OllamaVersion => Ok(reply(StatusCode::OK, JSON, dialect::write_version())),
             Action::TeiInfo => {
@@ -183,6 +186,10 @@ impl Proxy {
         // The path as it came below `/v1/`, with its query and a slash at its end.
         let target = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
         let target = target.strip_prefix("/openai").unwrap_or(target);
+        let body = match self.refuse_long && rest == "rerank" {
+            true => truncation::forbid_truncation(body).map_err(|_| Refusal::TRUNCATION)?,
+            false => body,
+        };
         let sealed = seal_ready(parts.method, target, &parts.headers, body)?;
         Ok(self.send(sealed, memory).await?.map(Full::new))
     }

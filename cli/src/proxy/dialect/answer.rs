@@ -134,7 +134,7 @@ pub(super) fn write_cohere(asked: &Asked, embedded: &Embedded) -> serde_json::Re
 }
 
 /// A UUID of version 4 (RFC 9562 §5.4). Without random bytes, all ids are equal; nothing depends on them.
-fn random_id() -> String {
+pub(super) fn random_id() -> String {
     let mut bytes = [0; 16];
     let _ = getrandom::fill(&mut bytes);
     let number = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0b11 << 62) | 4 << 76 | 0b10 << 62;
