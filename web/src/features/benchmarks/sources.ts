@@ -68,7 +68,7 @@ export async function readDropped(file: File, taken: readonly string[]): Promise
           }
         } else resolve(data.status === "read" ? { ...data, source: { ...data.source, runs, byKey } } : data);
       };
-      worker.onerror = ({ message }) => reject(new Error(message || "the reader failed"));
+      worker.onerror = ({ message }) => reject(new Error(message.replace(/\.$/, "") || "the reader failed"));
       worker.postMessage({ name: file.name, bytes, taken }, [bytes.buffer]);
     });
   } finally {
