@@ -7,6 +7,7 @@ mod proxy;
 mod release;
 mod shared;
 mod verify;
+mod witness;
 
 use std::path::PathBuf;
 
@@ -22,6 +23,7 @@ pub(crate) use verify::{
     InspectArgs, InspectCommand, VerifyAttestationArgs, VerifyBundleArgs, VerifyCommand,
     VerifyKeysArgs, VerifyKmsPolicyArgs, VerifyLogArgs, VerifyReceiptArgs, VerifyVectorArgs,
 };
+pub(crate) use witness::{VerifyWitnessedArgs, WitnessArgs, WitnessCommand};
 
 /// Check what runs in an AWS Nitro Enclave, and embed text that only it can read.
 ///
@@ -79,6 +81,11 @@ pub(crate) enum Command {
     /// nothing without a valid proof. Refuses requests from web pages: a page has to verify the enclave itself. On SIGINT or
     /// SIGTERM, accepts no new connections and exits when the requests in progress have ended, after 10 seconds at most.
     Proxy(ProxyArgs),
+    /// Cosign the checkpoints of logs, so that all their readers see one history (c2sp.org/tlog-witness).
+    Witness {
+        #[command(subcommand)]
+        command: WitnessCommand,
+    },
     /// Print a completion script for a shell.
     ///
     /// For bash: clearseal completions bash > ~/.local/share/bash-completion/completions/clearseal

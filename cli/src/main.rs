@@ -23,6 +23,8 @@ mod release;
 mod render;
 mod shown;
 mod vector;
+mod witness;
+mod witnessed;
 
 use std::error::Error;
 use std::io::Write;
@@ -90,6 +92,10 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Verify {
             command: VerifyCommand::KmsPolicy(args),
         } => kms::verify(args),
+        Command::Verify {
+            command: VerifyCommand::Witnessed(args),
+        } => witnessed::verify(args),
+        Command::Witness { command } => witness::run(command),
         Command::Policy {
             command: PolicyCommand::Check(args),
         } => policy::check(args),
@@ -151,4 +157,9 @@ fn find_coded<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a dyn Coded> {
         .or_else(|| of::<merkle::head::HeadError>(cause))
         .or_else(|| of::<sealed_model::ContainerError>(cause))
         .or_else(|| of::<key_policy::InstanceError>(cause))
+        .or_else(|| of::<witness::WitnessError>(cause))
+        .or_else(|| of::<::witness::key::KeyError>(cause))
+        .or_else(|| of::<::witness::note::NoteError>(cause))
+        .or_else(|| of::<::witness::checkpoint::CheckpointError>(cause))
+        .or_else(|| of::<::witness::policy::WitnessPolicyError>(cause))
 }

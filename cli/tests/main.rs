@@ -15,3 +15,4 @@ mod simulation;
 mod vector;
 mod vectors;
 mod withdrawal;
+mod witness;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::shared::{Crls, Outcome};
+use super::witness::VerifyWitnessedArgs;
 use crate::moment::Moment;
 
 #[derive(Debug, Subcommand)]
@@ -56,6 +57,11 @@ pub(crate) enum VerifyCommand {
     /// Exit status: 0 if no statement allows such a request; 1 if a statement may allow one or is not understood; 2 if a file
     /// cannot be read.
     KmsPolicy(VerifyKmsPolicyArgs),
+    /// Verify offline that enough witnesses cosigned a log's checkpoint, and that a record is in it.
+    ///
+    /// Exit status: 0 if a log of the policy signed the checkpoint and a quorum cosigned it recently; 1 if not, or if the record is
+    /// not in it; 2 if a file cannot be read.
+    Witnessed(VerifyWitnessedArgs),
 }
 
 #[derive(Debug, Args)]

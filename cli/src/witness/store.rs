@@ -1,0 +1,146 @@
+//! The last cosigned tree of each log, in one file.
+
+use std::path::Path;
+
+use ::witness::checkpoint::Checkpoint;
+use ::witness::request::{AddCheckpoint, Refusal};
+use merkle::verify::{ProofError, Tree};
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+
+use super::WitnessError;
+
+/// `id` → the identifier that the key file names.
+const IDENTITY: TableDefinition<'_, &str, &[u8; 32]> = TableDefinition::new("identity");
+/// Origin of a log → size and root of the last tree that was cosigned, and its checkpoint.
+const TREES: TableDefinition<'_, &str, (u64, &[u8; 32], &str)> = TableDefinition::new("trees");
+/// Origin of a log → two checkpoints of one size with different roots, which the log signed.
+const FORKS: TableDefinition<'_, &str, (&str, &str)> = TableDefinition::new("forks");
+
+/// Bytes of the file that are cached in memory.
+const CACHE: usize = 16 << 20;
+
+/// Why a checkpoint is not stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StoreError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("{0}")]
+    Unavailable(#[from] redb::Error),
+}
+
+macro_rules! convert_through_redb_error {
+    ($($kind:ident),*) => { $(
+        impl From<redb::$kind> for StoreError {
+            fn from(error: redb::$kind) -> Self {
+                redb::Error::from(error).into()
+            }
+        }
+    )* };
+}
+convert_through_redb_error!(
+    DatabaseError,
+    StorageError,
+    TableError,
+    TransactionError,
+    CommitError
+);
+
+impl From<StoreError> for WitnessError {
+    fn from(error: StoreError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+/// An open database.
+pub(super) struct Store(Database);
+
+impl Store {
+    /// Creates the database of a new key.
+    pub(super) fn create(path: &Path, id: &[u8; 32]) -> Result<(), WitnessError> {
+        let create = || {
+            let database = Database::builder().set_cache_size(CACHE).create(path)?;
+            let write = database.begin_write()?;
+            write.open_table(IDENTITY)?.insert("id", id)?;
+            write.open_table(TREES)?;
+            write.open_table(FORKS)?;
+            write.commit()?;
+            Ok::<_, StoreError>(())
+        };
+        Ok(create()?)
+    }
+
+    /// Opens the database of the key whose file names `id`.
+    ///
+    /// # Errors
+    /// [`WitnessError::Lost`] where it is missing, empty, or another one.
+    pub(super) fn open(path: &Path, id: &[u8; 32]) -> Result<Self, WitnessError> {
+        let lost = || WitnessError::Lost(path.display().to_string());
+        // An empty file is one whose contents were lost.
+        if std::fs::metadata(path).is_ok_and(|found| found.len() > 0) {
+            let open = || {
+                let database = Database::builder().set_cache_size(CACHE).open(path)?;
+                let read = database.begin_read()?;
+                let found = read
+                    .open_table(IDENTITY)?
+                    .get("id")?
+                    .map(|found| *found.value());
+                drop(read);
+                Ok::<_, StoreError>((found == Some(*id)).then_some(Self(database)))
+            };
+            return open()?.ok_or_else(lost);
+        }
+        Err(lost())
+    }
+
+    /// Decides on a request, and stores its tree where the witness may cosign it. When this returns, the tree is on disk. One request
+    /// at a time: a second one waits for the first.
+    pub(super) fn advance(
+        &self,
+        request: &AddCheckpoint,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), StoreError> {
+        let origin = checkpoint.origin.as_str();
+        let note = request.note.to_string();
+        let mut write = self.0.begin_write()?;
+        // Otherwise the library reads the whole file after a crash.
+        write.set_quick_repair(true);
+        let decision = {
+            let mut trees = write.open_table(TREES)?;
+            let stored = trees.get(origin)?.map(|stored| {
+                let (size, root, note) = stored.value();
+                (Tree { size, root: *root }, note.to_owned())
+            });
+            let decision = request.decide(checkpoint, stored.as_ref().map(|(tree, _)| tree));
+            match (&decision, &stored) {
+                (Ok(()), _) => {
+                    let tree = &checkpoint.tree;
+                    trees.insert(origin, (tree.size, &tree.root, note.as_str()))?;
+                }
+                (Err(Refusal::Inconsistent(ProofError::Forked)), Some((_, first))) => {
+                    let mut forks = write.open_table(FORKS)?;
+                    if forks.get(origin)?.is_none() {
+                        forks.insert(origin, (first.as_str(), note.as_str()))?;
+                    }
+                }
+                _ => {}
+            }
+            decision
+        };
+        write.commit()?;
+        Ok(decision?)
+    }
+
+    /// Whether the database holds the proof of two histories of this log.
+    #[cfg(test)]
+    pub(super) fn has_fork(&self, origin: &str) -> Result<bool, StoreError> {
+        let read = self.0.begin_read()?;
+        Ok(read.open_table(FORKS)?.get(origin)?.is_some())
+    }
+}
+
+#[cfg(test)]
+#[path = "../../tests/common/small_log.rs"]
+mod small_log;
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
