@@ -23,7 +23,7 @@ const COUNT: usize = if cfg!(debug_assertions) { 24 } else { 1000 };
 
 /// The pinned model, or `None` where it is not on this machine.
 fn model() -> Option<Model> {
-    let folder = Config::parse_from(["enclave-server"]).model;
+    let folder = Config::parse_from(["enclave-server"]).model.remove(0);
     if !folder.join("model.safetensors").exists() {
         forge::tell_skipped(&format!("no model in {}", folder.display()));
         return None;

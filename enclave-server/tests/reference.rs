@@ -49,7 +49,7 @@ fn reference() -> Reference {
 
 /// The server's folder of the model: `CLEARSEAL_MODEL`, or the cache.
 fn folder() -> Option<PathBuf> {
-    let folder = Config::parse_from(["enclave-server"]).model;
+    let folder = Config::parse_from(["enclave-server"]).model.remove(0);
     if folder.join("model.safetensors").exists() {
         return Some(folder);
     }
