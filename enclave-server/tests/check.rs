@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,7 +19,7 @@ use tempfile::TempDir;
 
 /// The server's folder of the model, where it is on this machine.
 fn model() -> Option<PathBuf> {
-    let folder = Config::parse_from(["enclave-server"]).model;
+    let folder = Config::parse_from(["enclave-server"]).model.remove(0);
     if folder.join("model.safetensors").exists() {
         return Some(folder);
     }
@@ -156,6 +157,43 @@ async fn the_server_does_not_start_with_other_vectors() {
         ..wrong_lock()
     };
     assert!(start(&write(scratch.path(), &right)).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_server_starts_with_several_models_that_differ_in_name() {
+    let Some(folder) = model() else { return };
+    let scratch = TempDir::new().unwrap();
+    let right = pinned::all_minilm_l6_v2().unwrap();
+    let renamed = ModelLock {
+        name: ModelName::new("org/second").unwrap(),
+        aliases: Vec::new(),
+        ..right.clone()
+    };
+    let first = write(scratch.path(), &right);
+    let second = scratch.path().join("second.json");
+    std::fs::write(&second, renamed.to_json()).unwrap();
+    let start = async |folders: usize, locks: [&Path; 2]| {
+        let mut arguments: Vec<&OsStr> = vec![
+            "enclave-server".as_ref(),
+            "--simulate-nsm".as_ref(),
+            "--listen=tcp:127.0.0.1:0".as_ref(),
+            "--threads=1".as_ref(),
+        ];
+        for _ in 0..folders {
+            arguments.extend(["--model".as_ref(), folder.as_os_str()]);
+        }
+        for lock in locks {
+            arguments.extend(["--model-lock".as_ref(), lock.as_os_str()]);
+        }
+        let config = Config::parse_from(arguments);
+        let started = Server::start(&config, Clock::system(), Stages::begin()).await;
+        started.err().map(|error| error.code().to_owned())
+    };
+    assert_eq!(start(2, [&first, &second]).await, None);
+    let twice = start(2, [&first, &first]).await;
+    assert_eq!(twice.as_deref(), Some("MODEL_NAME_TWICE"));
+    let fewer = start(1, [&first, &second]).await;
+    assert_eq!(fewer.as_deref(), Some("MODEL_COUNT"));
 }
 
 #[test]
