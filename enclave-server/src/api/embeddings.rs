@@ -36,6 +36,7 @@ pub(super) async fn embeddings(
     if let Inputs::Pieces(_) = inputs {
         check_tokenizer(model, request.tokenizer.as_deref())?;
     }
+    let unused_prompts = request.prompt.list_unused(embedder.prompts(), &inputs);
     let prompt = request.prompt.resolve(embedder.prompts(), &inputs)?;
     let full = embedder.dimension();
     let dimension = match request.dimensions {
@@ -71,6 +72,7 @@ pub(super) async fn embeddings(
                 let remarks = Remarks {
                     items: root.as_ref().map(items::root_text),
                     prompt: &prompt,
+                    prompts_available: &unused_prompts,
                     ignored: &request.ignored.0,
                 };
                 encode_json(model.id(), &embeddings, remarks, request.format, bytes)
@@ -256,6 +258,9 @@ struct Remarks<'a> {
     /// Text that the model read before each input, chosen by the request or the model's default.
     #[serde(skip_serializing_if = "str::is_empty")]
     prompt: &'a str,
+    /// Names of the model's prompts, where it read none: the request chose none, and the model has no default.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    prompts_available: &'a [&'a str],
     /// Names of members of the request that have no effect here.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     ignored: &'a [String],

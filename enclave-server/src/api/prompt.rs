@@ -41,7 +41,28 @@ pub(super) struct PromptChoice {
     pub(super) input_type: Option<InputType>,
 }
 
+/// Upper bound on the names in an answer, in bytes. An answer that lists them states no prompt, whose room they take.
+const MAX_NAMES_BYTES: usize = MAX_PROMPT_BYTES / 2;
+
 impl PromptChoice {
+    /// Names of the model's prompts, where it reads texts without one although it has some, and the request did not choose that.
+    pub(super) fn list_unused<'a>(&self, prompts: &'a Prompts, inputs: &Inputs) -> Vec<&'a str> {
+        let chooses = self.name.is_some() || self.text.is_some() || self.input_type.is_some();
+        let default = prompts.default_text().unwrap_or_default();
+        let has_text = prompts.texts.values().any(|text| !text.is_empty());
+        if chooses || !default.is_empty() || !has_text || matches!(inputs, Inputs::Pieces(_)) {
+            return Vec::new();
+        }
+        let mut bytes = 0;
+        let names = prompts.texts.keys().map(String::as_str);
+        names
+            .take_while(|name| {
+                bytes += name.len() + 3;
+                bytes <= MAX_NAMES_BYTES
+            })
+            .collect()
+    }
+
     /// The text to put before each input: the chosen one, otherwise the model's default; empty if there is none.
     ///
     /// # Errors
@@ -203,6 +224,32 @@ mod tests {
         let none = Prompts::default();
         let query = of_type(InputType::Query);
         assert_eq!(code(query, &none, &texts()), "PROMPT_UNKNOWN");
+    }
+
+    #[test]
+    fn the_names_are_listed_where_none_was_chosen() {
+        let listed = |choice: PromptChoice, texts: &[(&str, &str)], default, inputs: &Inputs| {
+            let prompts = prompts(texts, default);
+            choice.list_unused(&prompts, inputs).join(" ")
+        };
+        let some = &[("query", "q: "), ("document", "")][..];
+        let none = PromptChoice::default;
+        assert_eq!(listed(none(), some, None, &texts()), "document query");
+        assert_eq!(
+            listed(none(), some, Some("document"), &texts()),
+            "document query"
+        );
+        assert_eq!(listed(none(), some, Some("query"), &texts()), "");
+        assert_eq!(listed(none(), &[("query", "")], None, &texts()), "");
+        assert_eq!(listed(none(), &[], None, &texts()), "");
+        let ids = Inputs::Pieces(vec![vec![5]]);
+        assert_eq!(listed(none(), some, None, &ids), "");
+        for choice in [name("document"), text(""), of_type(InputType::Document)] {
+            assert_eq!(listed(choice, some, None, &texts()), "");
+        }
+        let long = ["a", "b"].map(|name| name.repeat(1500));
+        let long = [(&*long[0], "q: "), (&*long[1], "q: ")];
+        assert_eq!(listed(none(), &long, None, &texts()).len(), 1500);
     }
 
     #[test]

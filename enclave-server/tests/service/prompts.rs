@@ -50,15 +50,23 @@ async fn a_chosen_prompt_precedes_each_text() {
     }
     let (_, bare) = rig.embed(with(&json!({}))).await;
     assert_ne!(bare["data"], joined["data"]);
-    for members in [
-        json!({"prompt_name": "document"}),
-        json!({"prompt": ""}),
-        json!({"prompt": null, "prompt_name": null, "input_type": null}),
-        json!({"input_type": "document"}),
+    for (members, is_chosen) in [
+        (json!({"prompt_name": "document"}), true),
+        (json!({"prompt": ""}), true),
+        (
+            json!({"prompt": null, "prompt_name": null, "input_type": null}),
+            false,
+        ),
+        (json!({"input_type": "document"}), true),
     ] {
         let (_, without) = rig.embed(with(&members)).await;
         assert_eq!(without["data"], bare["data"], "{members}");
         assert!(without["clearseal"].get("prompt").is_none());
+        let available = match is_chosen {
+            true => json!(null),
+            false => json!(["document", "query"]),
+        };
+        assert_eq!(without["clearseal"]["prompts_available"], available);
     }
 }
 
@@ -69,6 +77,7 @@ async fn the_default_prompt_precedes_texts_unless_a_request_chooses() {
     let (_, named) = plain.embed(with(&json!({"prompt_name": "query"}))).await;
     assert_eq!(default["data"], named["data"]);
     assert_eq!(default["clearseal"]["prompt"], "hello ");
+    assert!(default["clearseal"].get("prompts_available").is_none());
     let (_, none) = prompted.embed(with(&json!({"prompt": ""}))).await;
     let (_, bare) = plain.embed(with(&json!({}))).await;
     assert_eq!(none["data"], bare["data"]);
