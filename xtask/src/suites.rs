@@ -166,6 +166,12 @@ pub(crate) const SUITES: &[Suite] = &[
     )
     .with(&[Need::Firefox]),
     suite(
+        "webkit",
+        "WebKitGTK, the engine of Safari, against the real processes, over WebDriver",
+        browser::webkit,
+    )
+    .with(&[Need::WebKit]),
+    suite(
         "platforms",
         "it compiles for Linux on ARM and, as far as it has no C, for macOS; NEON computes what is right",
         platforms::test,

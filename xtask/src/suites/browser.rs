@@ -32,6 +32,12 @@ pub(crate) fn firefox() -> Result<Option<String>> {
     Ok(None)
 }
 
+/// The same few in WebKitGTK, whose engine is Safari's.
+pub(crate) fn webkit() -> Result<Option<String>> {
+    run(&mut prepared("test:webkit")?)?;
+    Ok(None)
+}
+
 /// Page and servers are built; the command runs the tests of one script.
 fn prepared(script: &str) -> Result<Command> {
     needs::install_packages()?;

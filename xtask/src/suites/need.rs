@@ -28,6 +28,8 @@ pub(crate) enum Need {
     Buildah,
     /// Debian's Firefox.
     Firefox,
+    /// Debian's WebKitGTK with its WebDriver, and a display in memory.
+    WebKit,
     /// Python with packages of its registry, which lies on the network the first time. Without it `examples` runs, and each
     /// example in Python is skipped and counted.
     Python,
@@ -60,6 +62,10 @@ impl Need {
                 needs::debian("buildah", "buildah")
             }
             Self::Firefox => needs::debian("firefox-esr", "firefox-esr"),
+            Self::WebKit => {
+                needs::debian("WebKitWebDriver", "webkit2gtk-driver")?;
+                needs::debian("Xvfb", "xvfb")
+            }
             Self::Python => python::environment().map(drop),
             Self::Go => super::go::is_provided(),
             Self::Vectors => vectors(),
