@@ -337,3 +337,10 @@ for (const colorScheme of ["light", "dark"] as const) {
     });
   }
 }
+
+test("a host that never answers does not stop the audit", async ({ audit, stack }) => {
+  stack.host.tamper("/v1/development-policy", () => new Promise(() => undefined));
+  await audit.open();
+  await audit.sample("a valid receipt");
+  await expect(audit.verdict).toHaveText("SIMULATED");
+});

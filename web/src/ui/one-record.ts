@@ -73,8 +73,12 @@ export function oneRecord<T>(name: string, table: string, read: (value: unknown)
   };
 }
 
-/** Opens a database; null if it does not exist. Aborting the upgrade of a new database deletes it (IndexedDB §5.1). */
-function openExisting(name: string): Promise<IDBDatabase | null> {
+/**
+ * Opens a database; null if it does not exist. Another tab may delete it after it was listed: aborting the upgrade of a new
+ * database deletes that one (IndexedDB §5.1).
+ */
+async function openExisting(name: string): Promise<IDBDatabase | null> {
+  if (!(await indexedDB.databases()).some((database) => database.name === name)) return null;
   const request = indexedDB.open(name, 1);
   let absent = false;
   request.onupgradeneeded = () => {

@@ -46,7 +46,7 @@ function Opened({ opened }: { opened: OpenedContent }) {
         {inputs.slice(0, MAX_LISTED).map((input, index) => {
           const key = `${index}:${input}`;
           return (
-            <li key={key} data-match={index === place}>
+            <li key={key} dir="auto" data-match={index === place}>
               {input}
             </li>
           );
@@ -65,6 +65,7 @@ function Opened({ opened }: { opened: OpenedContent }) {
         dir="auto"
         rows={2}
         spellCheck={false}
+        autoComplete="off"
         value={text}
         onChange={(event) => setText(event.target.value)}
       />
@@ -126,6 +127,7 @@ function Closed({ appraisal, claims, store }: ContentProps) {
           dir="auto"
           rows={3}
           spellCheck={false}
+          autoComplete="off"
           value={text}
           onChange={(event) => {
             setText(event.target.value);

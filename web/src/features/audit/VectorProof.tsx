@@ -31,6 +31,7 @@ export function VectorProof({ store }: { store: AuditStore }) {
         className="text-box audit-compare mono"
         rows={rows}
         spellCheck={false}
+        autoComplete="off"
         value={value}
         onChange={(event) => {
           set(event.target.value);

@@ -49,6 +49,8 @@ export function RunPicker({ all, chosen, onChoose, onReset }: RunPickerProps) {
             <input
               className="bench-field"
               type="search"
+              spellCheck={false}
+              autoComplete="off"
               value={search}
               placeholder="Search by name, machine, commit"
               onChange={({ target }) => setSearch(target.value)}

@@ -25,6 +25,7 @@ export function Cost({ runs }: ViewProps) {
             className="bench-field"
             id={id}
             inputMode="decimal"
+            spellCheck={false}
             autoComplete="off"
             placeholder="0.192"
             aria-describedby={`${id}-about`}
