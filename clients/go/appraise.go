@@ -217,7 +217,7 @@ func (p *Policy) bind(document *Document, encoded []byte, at time.Time) (*Manife
 	}
 	// A policy that names no model, version or mode cannot bind them.
 	switch {
-	case p.model == nil || !isSameModel(p.model.id, manifest.ModelID) || p.model.sha256 != manifest.ModelSHA256:
+	case p.model == nil || !manifest.chooseModel(p.model):
 		return nil, refuse("MODEL_MISMATCH", "the service's model is not the policy's")
 	case p.policyVersion == nil || *p.policyVersion != manifest.PolicyVersion:
 		return nil, refuse("POLICY_VERSION_MISMATCH", "the service runs under another policy version")

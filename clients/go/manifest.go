@@ -24,8 +24,8 @@ const (
 	lengthOfX25519 = 32
 )
 
-// Manifest is a service's description of itself (docs/PROTOCOL.md §1).
-type Manifest struct {
+// Model is the exact identity of a model.
+type Model struct {
 	ModelID         string
 	ModelVersion    string
 	ModelSHA256     [32]byte
@@ -33,7 +33,15 @@ type Manifest struct {
 	Dimension       uint32
 	MaxTokens       uint32
 	// Normalised reports that vectors have unit length.
-	Normalised    bool
+	Normalised bool
+}
+
+// Manifest is a service's description of itself (docs/PROTOCOL.md §1).
+type Manifest struct {
+	// Model is the first of the service's models; once a policy has judged the manifest, the model that it demands.
+	Model
+	// Others are the service's other models.
+	Others        []Model
 	PolicyVersion string
 	SecurityMode  string
 	// ReceiptKey is the Ed25519 key that receipts are signed with.
@@ -146,6 +154,45 @@ func (m *manifestReader) nextHash() (hash [32]byte) {
 	return hash
 }
 
+// readModel reads a map with a model's identity, which is a value of another map.
+func (m *manifestReader) readModel() (model Model) {
+	outer, key := m.entries, m.key
+	m.open(6, 7)
+	model.Normalised = m.entries.left == 6
+	model.ModelID = m.nextText(isName)
+	model.ModelVersion = m.nextText(isName)
+	model.ModelSHA256 = m.nextHash()
+	model.ModelHashScheme = m.nextText(isHashScheme)
+	model.Dimension = uint32(m.nextUint(1<<32 - 1))
+	model.MaxTokens = uint32(m.nextUint(1<<32 - 1))
+	if !model.Normalised {
+		m.nextFalse()
+	}
+	m.entries, m.key = outer, key
+	if m.err == nil && (model.Dimension == 0 || model.MaxTokens == 0) {
+		m.err = errors.New("a model without a dimension or length")
+	}
+	return model
+}
+
+// readModels reads an array of models, not empty.
+func (m *manifestReader) readModels() (models []Model) {
+	list, err := m.array()
+	for err == nil {
+		var more bool
+		if more, err = m.more(&list); err != nil || !more {
+			break
+		}
+		models = append(models, m.readModel())
+		err = m.err
+	}
+	if err == nil && len(models) == 0 {
+		err = errors.New("an empty list of other models")
+	}
+	m.err = err
+	return models
+}
+
 func isName(text string) bool { return text != "" && len(text) <= maxText }
 
 func isHashScheme(text string) bool {
@@ -159,31 +206,23 @@ func ParseManifest(encoded []byte) (*Manifest, error) {
 	}
 	reader := &manifestReader{cborReader: cborReader{input: encoded, rules: deterministic}}
 	manifest := &Manifest{}
-	reader.open(8)
+	reader.open(8, 9)
+	isOneOfSeveral := reader.err == nil && reader.entries.left == 9
 	if version := reader.nextUint(1); reader.err == nil && version != 1 {
 		reader.err = errors.New("another version than 1")
 	}
 	list := reader.nextBytes()
 	manifest.ReceiptKey = reader.nextHash()
 	if reader.next() {
-		outer, key := reader.entries, reader.key
-		reader.open(6, 7)
-		manifest.Normalised = reader.entries.left == 6
-		manifest.ModelID = reader.nextText(isName)
-		manifest.ModelVersion = reader.nextText(isName)
-		manifest.ModelSHA256 = reader.nextHash()
-		manifest.ModelHashScheme = reader.nextText(isHashScheme)
-		manifest.Dimension = uint32(reader.nextUint(1<<32 - 1))
-		manifest.MaxTokens = uint32(reader.nextUint(1<<32 - 1))
-		if !manifest.Normalised {
-			reader.nextFalse()
-		}
-		reader.entries, reader.key = outer, key
+		manifest.Model = reader.readModel()
 	}
 	manifest.PolicyVersion = reader.nextText(isName)
 	manifest.SecurityMode = reader.nextText(isSecurityMode)
 	manifest.NotBefore = reader.nextUint(lastMoment / 1000)
 	manifest.NotAfter = reader.nextUint(lastMoment / 1000)
+	if isOneOfSeveral && reader.next() {
+		manifest.Others = reader.readModels()
+	}
 	if reader.err == nil {
 		reader.err = reader.finish()
 	}
@@ -211,12 +250,25 @@ func (m *Manifest) check() error {
 	switch {
 	case len(m.keys) == 0:
 		return errors.New("no sealing key")
-	case m.Dimension == 0 || m.MaxTokens == 0:
-		return errors.New("a model without a dimension or length")
 	case m.NotBefore >= m.NotAfter:
 		return errors.New("a validity that ends before it begins")
 	}
 	return nil
+}
+
+// chooseModel makes the model of this pin the first, and reports whether the service holds it.
+func (m *Manifest) chooseModel(pin *modelPin) bool {
+	isPinned := func(model Model) bool {
+		return isSameModel(pin.id, model.ModelID) && pin.sha256 == model.ModelSHA256
+	}
+	if isPinned(m.Model) {
+		return true
+	}
+	at := slices.IndexFunc(m.Others, isPinned)
+	if at >= 0 {
+		m.Model, m.Others[at] = m.Others[at], m.Model
+	}
+	return at >= 0
 }
 
 func (m *Manifest) keyOf(kem uint16) *keyConfig {

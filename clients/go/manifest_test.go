@@ -37,3 +37,30 @@ func TestAManifestStatesOnlyThatRowsHaveOtherLengths(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestAManifestListsFurtherModelsOnlyIfThereAreAny(t *testing.T) {
+	plain := manifestWith(6)
+	model := plain[bytes.Index(plain, []byte{0xa6, 1, 0x61, 'm'}):bytes.Index(plain, []byte{5, 0x61, 'p'})]
+	several := func(further ...byte) []byte {
+		return slices.Concat([]byte{0xa9}, plain[1:], []byte{9}, further)
+	}
+	other := slices.Clone(model)
+	other[3] = 'o'
+	manifest, err := ParseManifest(several(slices.Concat([]byte{0x81}, other)...))
+	if err != nil || len(manifest.Others) != 1 || manifest.Others[0].ModelID != "o" || manifest.ModelID != "m" {
+		t.Fatal(manifest, err)
+	}
+	pin := &modelPin{id: "org/o", sha256: manifest.ModelSHA256}
+	if !manifest.chooseModel(pin) || manifest.ModelID != "o" || manifest.Others[0].ModelID != "m" {
+		t.Fatal(manifest)
+	}
+	pin.sha256[0] ^= 1
+	if manifest.chooseModel(pin) || manifest.ModelID != "o" {
+		t.Fatal(manifest)
+	}
+	for _, further := range [][]byte{{0x80}, {0x81}, {0x81, 0}, {0xa0}} {
+		if _, err := ParseManifest(several(further...)); CodeOf(err) != "MANIFEST_MALFORMED" {
+			t.Fatal(further, err)
+		}
+	}
+}

@@ -202,3 +202,52 @@ func TestConformanceKit(t *testing.T) {
 		})
 	}
 }
+
+// Receipts, rows and logs of one enclave, each with the code that the Rust verifier gives.
+func TestExchangeVectors(t *testing.T) {
+	kit := folder(t, "CLEARSEAL_KIT", "conformance kit")
+	var suite struct {
+		Format, Policy string
+		Receipts       []struct{ ID, Bundle, Code string }
+		Vectors        []struct{ ID, Proof, Row, Code string }
+		Logs           []struct {
+			ID, Bundle, Inclusion, Code string
+			Earlier, Consistency        *string
+		}
+	}
+	readInto(t, &suite, kit, "exchanges.json")
+	policy, err := ReadPolicy([]byte(suite.Policy))
+	if err != nil || suite.Format != "clearseal-vectors/1" {
+		t.Fatal("not the exchange vectors", err)
+	}
+	expect := func(kind, id, code string, err error) {
+		t.Helper()
+		if CodeOf(err) != code || (err == nil) != (code == "") {
+			t.Errorf("%s %s: expected %q, got %v", kind, id, code, err)
+		}
+	}
+	for _, known := range suite.Receipts {
+		_, err := VerifyReceipt([]byte(known.Bundle), policy)
+		expect("receipt", known.ID, known.Code, err)
+	}
+	for _, known := range suite.Vectors {
+		_, err := VerifyVector([]byte(known.Proof), []byte(known.Row), policy)
+		expect("vector", known.ID, known.Code, err)
+	}
+	for _, known := range suite.Logs {
+		proof := LogProof{Inclusion: []byte(known.Inclusion)}
+		if known.Earlier != nil {
+			if proof.Earlier, err = decodeBase64(*known.Earlier); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if known.Consistency != nil {
+			proof.Consistency = []byte(*known.Consistency)
+		}
+		_, _, err := VerifyLogged([]byte(known.Bundle), policy, proof)
+		expect("log", known.ID, known.Code, err)
+	}
+	if len(suite.Receipts) == 0 || len(suite.Vectors) == 0 || len(suite.Logs) == 0 {
+		t.Fatal("a family is empty")
+	}
+}

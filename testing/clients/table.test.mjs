@@ -66,7 +66,7 @@ test("rows replace those of the same client, and keep the others", () => {
   assert.throws(() => replaceRows("", [client], new Date()));
 });
 
-test("every client has a language, a pinned version and a name of its own", () => {
+test("every client has a language, a pinned version and a separate name", () => {
   const names = CLIENTS.map(({ name, language }) => `${name} (${language})`);
   assert.equal(new Set(names).size, names.length);
   for (const { language, packages, version } of CLIENTS) {

@@ -3,8 +3,11 @@
 use crate::process::{cargo, run};
 use crate::{model, needs, paths, skipped, statics};
 use anyhow::{Context, Result, bail, ensure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Variable that names the folder of [`write_vectors`] to the tests.
+pub(super) const VECTORS: &str = "CLEARSEAL_KIT";
 
 /// First version with `crypto/hpke`.
 const OLDEST: (u32, u32) = (1, 26);
@@ -23,8 +26,7 @@ pub(crate) fn test() -> Result<Option<String>> {
         String::from_utf8_lossy(&unformatted.stdout)
     );
     run(go()?.args(["vet", "./..."]).current_dir(&folder))?;
-    let kit = paths::target()?.join("conformance");
-    run(cargo(&["run", "--quiet", "--package=conformance", "--", "write"]).arg(&kit))?;
+    let kit = write_vectors()?;
     let model = paths::model()?;
     model::fetch(None, &model)?;
     statics::build()?;
@@ -33,7 +35,7 @@ pub(crate) fn test() -> Result<Option<String>> {
         .args(["test", "-count=1", "./..."])
         .current_dir(&folder)
         .env("CLEARSEAL_BIN_DIR", statics::folder()?)
-        .env("CLEARSEAL_KIT", kit)
+        .env(VECTORS, kit)
         .env("CLEARSEAL_MODEL", &model)
         .env(skipped::VARIABLE, skipped::list()?);
     let vectors = super::need::vectors_folder();
@@ -42,6 +44,22 @@ pub(crate) fn test() -> Result<Option<String>> {
     }
     run(&mut tests)?;
     Ok(None)
+}
+
+/// Writes the vectors that all implementations are judged by, and returns their folder.
+pub(super) fn write_vectors() -> Result<PathBuf> {
+    let folder = paths::target()?.join("conformance");
+    run(cargo(&["run", "--quiet", "--package=conformance", "--", "write"]).arg(&folder))?;
+    run(cargo(&[
+        "run",
+        "--quiet",
+        "--package=fixtures",
+        "--features=enclave",
+        "--bin=exchange-vectors",
+        "--",
+    ])
+    .arg(&folder))?;
+    Ok(folder)
 }
 
 /// Whether Go is there, in a version that has what the client needs.

@@ -39,6 +39,7 @@ pub(crate) fn test() -> Result<Option<String>> {
         .args(["-B", "-m", "pytest", "--quiet", "-p", "no:cacheprovider"])
         .current_dir(&package)
         .env("CLEARSEAL_BIN_DIR", statics::folder()?)
+        .env(super::go::VECTORS, super::go::write_vectors()?)
         .env("CLEARSEAL_MODEL", &folder)
         .env(skipped::VARIABLE, skipped::list()?))?;
     Ok(None)

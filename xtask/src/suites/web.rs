@@ -64,12 +64,15 @@ pub(crate) fn types() -> Result<Option<String>> {
 pub(crate) fn test() -> Result<Option<String>> {
     needs::install_packages()?;
     build()?;
-    run(npm(&["test", "--workspaces", "--if-present"]).env(skipped::VARIABLE, skipped::list()?))?;
-    // Key policies, judged a second time by a simulator that only npm has; and downloads of models.
+    run(npm(&["test", "--workspaces", "--if-present"])
+        .env(super::go::VECTORS, super::go::write_vectors()?)
+        .env(skipped::VARIABLE, skipped::list()?))?;
+    // Key policies, judged a second time by a simulator that only npm has; the table of clients; downloads of models.
     run(Command::new("node")
         .args([
             "--test",
             "crates/key-policy/tests/simulator/simulator.test.mjs",
+            "testing/clients/table.test.mjs",
             "xtask/hub.test.mjs",
         ])
         .current_dir(paths::root())
