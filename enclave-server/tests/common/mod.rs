@@ -374,7 +374,7 @@ impl Rig {
     }
 }
 
-/// What the manifest says of an encoder. The digest is different for each name.
+/// Identity of an encoder in a manifest. The digest is different for each name.
 pub fn identity_of(name: &str, encoder: &dyn Encoder) -> ModelIdentity {
     ModelIdentity {
         id: name.to_owned(),

@@ -166,7 +166,7 @@ mod tests {
     const LONG: Duration = Duration::from_millis(30);
     const SHORT: Duration = Duration::from_millis(10);
 
-    /// Whose turns they are, where every model always waits and a turn of each takes its time.
+    /// Returns the order of turns where every model always waits and a turn of each takes its time.
     fn order(took: &[Duration], turns: usize) -> Vec<usize> {
         let mut schedule = Schedule::new(1);
         for _ in took {
