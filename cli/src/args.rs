@@ -1,6 +1,7 @@
 //! Command-line arguments of `clearseal`: one module for each command.
 
 mod embed;
+mod index;
 mod model;
 mod policy;
 mod proxy;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub(crate) use embed::{EmbedArgs, Field, Format};
+pub(crate) use index::{IndexCheckArgs, IndexCommand, IndexMigrateArgs};
 pub(crate) use model::{ModelCommand, ModelInspectArgs, ModelLockArgs, ModelSealArgs};
 pub(crate) use policy::{PolicyCheckArgs, PolicyCommand, PolicyKmsArgs};
 pub(crate) use proxy::ProxyArgs;
@@ -75,6 +77,11 @@ pub(crate) enum Command {
     /// Exit status: 0 if every line has a row; 1 if the enclave was refused; 2 if the service could not be asked; 3 if the service
     /// refused some lines and all other lines have rows.
     Embed(EmbedArgs),
+    /// Check that the rows of an index are of one model, or embed its texts again.
+    Index {
+        #[command(subcommand)]
+        command: IndexCommand,
+    },
     /// Serve OpenAI's API on a local port, and seal every request to a verified enclave.
     ///
     /// Starts only on the verdict `verified` (or `simulated` with --accept-simulated), renews the proof before it expires, and sends

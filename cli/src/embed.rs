@@ -8,24 +8,54 @@ mod retry;
 mod sink;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
-use clearseal_client::{Client, Embeddings, Error, State, blocking};
+use clearseal_client::{Client, Embeddings, Error, Session, State, blocking};
 
-use crate::args::EmbedArgs;
+use crate::args::{EmbedArgs, PolicyFlags};
 use crate::failure::{describe, report_failure};
 use crate::follow;
 use crate::notice::notice;
 use batch::{BATCH_BYTES, read_batches};
 use retry::retry;
-use sink::Sink;
+
+pub(crate) use batch::make_batches;
+pub(crate) use bulk::embed_batches;
+pub(crate) use sink::Sink;
 
 /// Embeds standard input to its end.
 pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
     let client = Client::builder(&args.url)
         .accept_simulated(args.accept_simulated)
         .candidates(args.candidates.into());
-    let mut source = args.policy.source()?;
+    let client = build_client(client, &args.policy)?;
+    let session = match connect(&client) {
+        Ok(session) => session,
+        Err(error) => return report_failure(error),
+    };
+    let dimension = usize::try_from(session.manifest().model.dimension)?;
+    let mut sink = Sink::new(args, dimension)?;
+    let ended = match args.bulk {
+        true => {
+            // Not locked: a locked standard input cannot be passed to another thread.
+            let input = std::io::BufReader::new(std::io::stdin());
+            embed_batches(&client, read_batches(input, args.batch), &mut sink)
+        }
+        false => embed_requests(&client, args.batch, &mut sink),
+    };
+    // Keep the rows that were embedded before a failure, each of them whole.
+    let kept = sink.finish();
+    let code = ended?;
+    kept.map(|()| code)
+}
+
+/// Gives the client its policy, and follows the changes of that policy.
+pub(crate) fn build_client(
+    client: clearseal_client::ClientBuilder,
+    policy: &PolicyFlags,
+) -> Result<blocking::Client> {
+    let mut source = policy.source()?;
     let client = match &mut source {
         Some(source) => {
             let first = blocking::Client::load(source);
@@ -39,21 +69,14 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
         let following = client.follow(source, follow::report_news);
         following.map_err(|error| describe(&error))?;
     }
-    let session = match client.connect() {
-        Ok(session) => session,
-        Err(error) => return report_failure(error),
-    };
-    warn_if_simulated(&client);
-    let dimension = usize::try_from(session.manifest().model.dimension)?;
-    let mut sink = Sink::new(args, dimension)?;
-    let ended = match args.bulk {
-        true => bulk::embed(&client, args.batch, &mut sink),
-        false => embed_requests(&client, args.batch, &mut sink),
-    };
-    // Keep the rows that were embedded before a failure, each of them whole.
-    let kept = sink.finish();
-    let code = ended?;
-    kept.map(|()| code)
+    Ok(client)
+}
+
+/// Verifies the enclave, and warns of a simulated one.
+pub(crate) fn connect(client: &blocking::Client) -> Result<Arc<Session>, Error> {
+    let session = client.connect()?;
+    warn_if_simulated(client);
+    Ok(session)
 }
 
 /// Embeds standard input with one request per batch.

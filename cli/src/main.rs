@@ -7,6 +7,7 @@ mod attestation;
 mod embed;
 mod failure;
 mod follow;
+mod index;
 mod input;
 mod keys;
 mod kms;
@@ -35,7 +36,7 @@ use clap::Parser;
 use error_codes::Coded;
 
 use args::{
-    Cli, Command, InspectCommand, ModelCommand, PolicyCommand, ReleaseCommand, VerifyCommand,
+    Cli, Command, IndexCommand, InspectCommand, ModelCommand, PolicyCommand, ReleaseCommand, VerifyCommand,
 };
 
 /// Exit status if the check could not be made: an unreadable file, bad arguments, no answer.
@@ -115,6 +116,12 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
             command: ReleaseCommand::Verify(args),
         } => release::verify(args),
         Command::Embed(args) => embed::embed(args),
+        Command::Index {
+            command: IndexCommand::Check(args),
+        } => index::check(args),
+        Command::Index {
+            command: IndexCommand::Migrate(args),
+        } => index::migrate(args),
         Command::Proxy(args) => proxy::proxy(args),
         Command::Completions { shell } => manual::completions(*shell),
         Command::Manual { folder } => manual::pages(folder),
@@ -151,6 +158,7 @@ fn find_coded<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a dyn Coded> {
     of::<protocol::exchange::ExchangeError>(cause)
         .or_else(|| of::<protocol::bundle::BundleError>(cause))
         .or_else(|| of::<protocol::items::ItemsError>(cause))
+        .or_else(|| of::<index::IndexError>(cause))
         .or_else(|| of::<::attestation::EvidenceError>(cause))
         .or_else(|| of::<::attestation::PolicyError>(cause))
         .or_else(|| of::<merkle::json::FormatError>(cause))

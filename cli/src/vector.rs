@@ -7,10 +7,7 @@ use crate::shown::shown;
 use anyhow::{Context, Result, bail};
 use attestation::SignatureMemory;
 use attestation::report::Verdict;
-use protocol::bundle::AuditBundle;
-use protocol::items::{
-    EVIDENCE_FORMAT, Evidence, MAX_LINE, MAX_ROW, VectorProof, VectorRow, prove,
-};
+use protocol::items::{EVIDENCE_FORMAT, Evidence, MAX_LINE, MAX_ROW, VectorProof, VectorRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -20,8 +17,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Appends the proofs of one answer: a line of evidence, then a line for each item.
-pub(crate) fn write_proofs(file: &mut BufWriter<File>, bundle: &AuditBundle) -> Result<()> {
-    let (evidence, proofs) = prove(bundle)?;
+pub(crate) fn write_proofs(
+    file: &mut BufWriter<File>,
+    evidence: &Evidence,
+    proofs: &[VectorProof],
+) -> Result<()> {
     let lines = std::iter::once(evidence.to_json()).chain(proofs.iter().map(VectorProof::to_json));
     for line in lines {
         writeln!(file, "{line}").context("cannot write the proofs")?;
@@ -102,12 +102,12 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
 }
 
 /// Code of a receipt that is of another answer: the row is not one of its items.
-const OTHER_RESPONSE: &str = "RESPONSE_HASH_MISMATCH";
-const OTHER_ROW: &str = "this row's text or vector is not what was computed; stores must return float32 bit for bit (docs/RECEIPTS.md lists them)";
+pub(crate) const OTHER_RESPONSE: &str = "RESPONSE_HASH_MISMATCH";
+pub(crate) const OTHER_ROW: &str = "this row's text or vector is not what was computed; stores must return float32 bit for bit (docs/RECEIPTS.md lists them)";
 
 /// A row whose vector is a string of numbers in brackets, as pgvector's `json_build_object` writes it, with a list instead. Returns
 /// every other row unchanged.
-fn unquote_vector(row: &str) -> Cow<'_, str> {
+pub(crate) fn unquote_vector(row: &str) -> Cow<'_, str> {
     #[derive(Deserialize, Serialize)]
     struct Quoted<E> {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +134,7 @@ fn unquote_vector(row: &str) -> Cow<'_, str> {
 }
 
 /// Worst last.
-fn rank(verdict: Verdict) -> u8 {
+pub(crate) fn rank(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Verified(_) => 0,
         Verdict::Signed => 1,
@@ -177,12 +177,12 @@ fn print(judged: &[Judgement]) -> Result<()> {
     Ok(())
 }
 
-type Lines = Box<dyn Iterator<Item = Result<(usize, String)>>>;
+pub(crate) type Lines = Box<dyn Iterator<Item = Result<(usize, String)>> + Send>;
 
 /// The lines of a file that are not empty, with their numbers from 1; none is longer than `limit` bytes.
-fn lines(path: &Path, limit: usize) -> Result<Lines> {
+pub(crate) fn lines(path: &Path, limit: usize) -> Result<Lines> {
     let name = path.display().to_string();
-    let mut reader: Box<dyn BufRead> = match path.as_os_str() == "-" {
+    let mut reader: Box<dyn BufRead + Send> = match path.as_os_str() == "-" {
         true => Box::new(BufReader::new(std::io::stdin())),
         false => Box::new(BufReader::new(
             File::open(path).with_context(|| format!("cannot read {name}"))?,
@@ -227,7 +227,7 @@ fn bounded_line(reader: &mut dyn BufRead, limit: usize) -> Result<Option<String>
 }
 
 /// Returns the next proof with its evidence, which precedes it.
-fn next<'a>(
+pub(crate) fn next<'a>(
     lines: &mut Lines,
     evidence: &'a mut Option<Evidence>,
 ) -> Result<Option<(VectorProof, &'a Evidence)>> {

@@ -3,6 +3,7 @@
 mod cli;
 mod common;
 mod forms;
+mod index;
 mod kms;
 mod log;
 mod model;

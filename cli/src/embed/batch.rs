@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 /// Maximum bytes of a batch's lines, well below the limit of one message of a channel.
 pub(super) const BATCH_BYTES: usize = 384 << 10;
 
-/// Lines of the input with their numbers, starting at 0; `numbers` and `texts` have the same length.
+/// Texts with the numbers of their rows; `numbers` and `texts` have the same length.
 #[derive(Default)]
-pub(super) struct LineBatch {
-    pub(super) numbers: Vec<usize>,
-    pub(super) texts: Vec<String>,
+pub(crate) struct LineBatch {
+    pub(crate) numbers: Vec<usize>,
+    pub(crate) texts: Vec<String>,
 }
 
 /// Reads batches of up to `size` lines and [`BATCH_BYTES`] bytes. A longer line gets its own batch. Skips empty lines, which keep
@@ -20,16 +20,25 @@ pub(super) fn read_batches(
     input: impl BufRead,
     size: u16,
 ) -> impl Iterator<Item = Result<LineBatch>> {
-    let mut lines = input
+    let lines = input
         .lines()
         .enumerate()
         .map(|(number, line)| line.map(|line| (number, strip_bom(number, line))))
         .filter(|line| !line.as_ref().is_ok_and(|(_, line)| line.trim().is_empty()))
-        .peekable();
+        .map(|line| line.context("standard input is not UTF-8 text"));
+    make_batches(lines, size)
+}
+
+/// Combines texts with their numbers into batches of up to `size` texts and [`BATCH_BYTES`] bytes. A longer text gets its own batch.
+pub(crate) fn make_batches(
+    lines: impl Iterator<Item = Result<(usize, String)>>,
+    size: u16,
+) -> impl Iterator<Item = Result<LineBatch>> {
+    let mut lines = lines.peekable();
     std::iter::from_fn(move || {
         let (mut batch, mut bytes) = (LineBatch::default(), 0);
         while batch.numbers.len() < usize::from(size) {
-            let fits = |line: &std::io::Result<(usize, String)>| match line {
+            let fits = |line: &Result<(usize, String)>| match line {
                 Ok((_, line)) => bytes == 0 || bytes + line.len() <= BATCH_BYTES,
                 Err(_) => true,
             };
@@ -39,9 +48,7 @@ pub(super) fn read_batches(
                     batch.numbers.push(number);
                     batch.texts.push(line);
                 }
-                Some(Err(error)) => {
-                    return Some(Err(error).context("standard input is not UTF-8 text"));
-                }
+                Some(Err(error)) => return Some(Err(error)),
                 None => break,
             }
         }

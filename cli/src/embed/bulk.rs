@@ -6,7 +6,7 @@ use anyhow::Result;
 use clearseal_client::{Batch, Error, Part, blocking};
 use tokio::sync::mpsc;
 
-use super::batch::{LineBatch, read_batches};
+use super::batch::LineBatch;
 use super::sink::Sink;
 use crate::failure::report_failure;
 use crate::notice::notice;
@@ -16,12 +16,16 @@ const READ_AHEAD: usize = 4;
 /// Exit status of a program that SIGINT ended.
 const INTERRUPTED: u8 = 128 + 2;
 
-/// Embeds standard input. If anything ends the run early, the rows that were written are whole and in order.
-pub(super) fn embed(client: &blocking::Client, size: u16, sink: &mut Sink) -> Result<ExitCode> {
+/// Embeds all batches. If anything ends the run early, the rows that were written are whole and in order.
+pub(crate) fn embed_batches(
+    client: &blocking::Client,
+    batches: impl Iterator<Item = Result<LineBatch>> + Send + 'static,
+    sink: &mut Sink,
+) -> Result<ExitCode> {
     let (send, mut receive) = mpsc::channel(READ_AHEAD);
     // A separate thread: reading blocks, and answers must not wait for a slow standard input. It ends with the process at the latest.
     let reader = std::thread::spawn(move || -> Result<()> {
-        for batch in read_batches(std::io::stdin().lock(), size) {
+        for batch in batches {
             let LineBatch { numbers, texts } = batch?;
             let batch = Batch {
                 texts,

@@ -5,7 +5,8 @@ mod table;
 use crate::args::{EmbedArgs, Field, Format};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
-use std::io::{BufWriter, Stdout, Write, stdout};
+use std::fs::File;
+use std::io::{BufWriter, Write, stdout};
 use table::Table;
 
 /// One item of the output.
@@ -26,7 +27,10 @@ const ALL: [Field; 5] = [
     Field::Embedding,
 ];
 
-/// Standard output.
+/// Standard output, or a file.
+type Destination = Box<dyn Write + Send>;
+
+/// Rows on their way to a destination.
 pub(super) struct Output {
     form: Form,
     fields: Vec<Field>,
@@ -36,11 +40,11 @@ pub(super) struct Output {
 }
 
 enum Form {
-    Jsonl(BufWriter<Stdout>),
-    Csv(BufWriter<Stdout>),
+    Jsonl(BufWriter<Destination>),
+    Csv(BufWriter<Destination>),
     /// Holds all vectors: the file's header says how many there are.
-    Npy(BufWriter<Stdout>, Vec<f32>),
-    Parquet(Box<Table<Stdout>>),
+    Npy(BufWriter<Destination>, Vec<f32>),
+    Parquet(Box<Table<Destination>>),
 }
 
 impl Output {
@@ -52,18 +56,28 @@ impl Output {
             );
         }
         let fields = args.fields.clone().unwrap_or_else(|| ALL.to_vec());
-        let out = BufWriter::new(stdout());
+        let out: Destination = Box::new(stdout());
         Ok(Self {
             form: match args.format {
-                Format::Jsonl => Form::Jsonl(out),
-                Format::Csv => Form::Csv(out),
-                Format::Npy => Form::Npy(out, Vec::new()),
-                Format::Parquet => Form::Parquet(Box::new(Table::new(stdout(), &fields)?)),
+                Format::Jsonl => Form::Jsonl(BufWriter::new(out)),
+                Format::Csv => Form::Csv(BufWriter::new(out)),
+                Format::Npy => Form::Npy(BufWriter::new(out), Vec::new()),
+                Format::Parquet => Form::Parquet(Box::new(Table::new(out, &fields)?)),
             },
             fields,
             dimension,
             rows: 0,
         })
+    }
+
+    /// Appends JSON lines with all fields to a file.
+    pub(super) fn append(file: File, dimension: usize) -> Self {
+        Self {
+            form: Form::Jsonl(BufWriter::new(Box::new(file))),
+            fields: ALL.to_vec(),
+            dimension,
+            rows: 0,
+        }
     }
 
     /// Whether each row holds its number, so that a reader notices a missing one.
@@ -161,15 +175,15 @@ impl Output {
     }
 }
 
-fn put(out: &mut BufWriter<Stdout>, bytes: &[u8]) -> Result<()> {
+fn put(out: &mut BufWriter<Destination>, bytes: &[u8]) -> Result<()> {
     out.write_all(bytes).context(UNWRITABLE)
 }
 
-fn flush(out: &mut BufWriter<Stdout>) -> Result<()> {
+fn flush(out: &mut BufWriter<Destination>) -> Result<()> {
     out.flush().context(UNWRITABLE)
 }
 
-const UNWRITABLE: &str = "cannot write to standard output";
+const UNWRITABLE: &str = "cannot write the rows";
 
 /// RFC 4180 §2: lines end in CRLF.
 fn line(cells: impl Iterator<Item = String>) -> String {

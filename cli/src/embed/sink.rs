@@ -7,21 +7,27 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clearseal_client::{Embeddings, Error};
+use protocol::items::prove;
 
 use super::output::{Output, Row};
 use super::progress::{Progress, input_size};
 use crate::args::EmbedArgs;
 use crate::failure::describe;
+use crate::index::Identity;
 use crate::notice::notice;
 
 /// Destination of rows, receipts, proofs and progress.
-pub(super) struct Sink {
+pub(crate) struct Sink {
     out: Output,
     receipts: Option<BufWriter<File>>,
     proofs: Option<BufWriter<File>>,
+    /// The statements that the evidence of all rows must make, where the rows are of one index.
+    identity: Option<Identity>,
     progress: Progress,
     /// Number of lines that the service refused.
     refused_lines: u64,
+    /// Whether the user was told that the model has prompts.
+    is_told_of_prompts: bool,
 }
 
 /// Exit status if the service refused some lines; all others are written.
@@ -35,9 +41,24 @@ impl Sink {
             receipts: args.receipts.as_deref().map(create_file).transpose()?,
             proofs: args.proofs.as_deref().map(create_file).transpose()?,
             out,
+            identity: None,
             progress: Progress::new(input_size()),
             refused_lines: 0,
+            is_told_of_prompts: false,
         })
+    }
+
+    /// Appends rows and proofs of one index to files. Rows of another identity than `identity` end the run before they are written.
+    pub(crate) fn append(vectors: File, proofs: File, identity: Identity) -> Self {
+        Self {
+            out: Output::append(vectors, identity.dimension),
+            receipts: None,
+            proofs: Some(BufWriter::new(proofs)),
+            identity: Some(identity),
+            progress: Progress::new(None),
+            refused_lines: 0,
+            is_told_of_prompts: false,
+        }
     }
 
     /// Writes the rows of one answer, receipts and proofs first: without them, a published row could never be proved.
@@ -57,7 +78,12 @@ impl Sink {
         }
         if let Some(file) = &mut self.proofs {
             let bundle = embedded.answer.bundle(true);
-            crate::vector::write_proofs(file, &bundle.context("the answer has no receipt")?)?;
+            let (evidence, proofs) = prove(&bundle.context("the answer has no receipt")?)?;
+            if let Some(identity) = &mut self.identity {
+                let dimension = embedded.items.first().map_or(0, |item| item.vector.len());
+                identity.check_answer(&evidence, dimension)?;
+            }
+            crate::vector::write_proofs(file, &evidence, &proofs)?;
             file.flush().context("cannot write the proofs")?;
         }
         for ((index, text), item) in numbers.iter().zip(texts).zip(&embedded.items) {
@@ -71,6 +97,13 @@ impl Sink {
             })?;
         }
         self.out.flush()?;
+        let names = &embedded.prompts_available;
+        if !names.is_empty() && !std::mem::replace(&mut self.is_told_of_prompts, true) {
+            notice(&format!(
+                "the model has prompts ({}), and none was read before these lines; vectors with and without one are not comparable",
+                names.join(", ")
+            ));
+        }
         self.progress.show();
         Ok(())
     }
@@ -100,7 +133,7 @@ impl Sink {
         }
     }
 
-    pub(super) fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         self.out.finish()?;
         self.progress.end();
         match self.refused_lines {

@@ -410,6 +410,7 @@ where
         let embeddings = Embeddings {
             items: items.collect(),
             answer,
+            prompts_available: Vec::new(),
         };
         self.settle(piece, Ok(embeddings)).map(|()| Vec::new())
     }

@@ -14,6 +14,8 @@ pub struct Embeddings {
     pub items: Vec<Embedding>,
     /// The complete answer, which contains the receipt.
     pub answer: Answer,
+    /// Names of the model's prompts, if it has some and read none before these texts. Always empty for answers over a channel.
+    pub prompts_available: Vec<String>,
 }
 
 /// One vector.
@@ -46,17 +48,21 @@ impl Client {
             .body(body.map_err(|_| Error::RequestInvalid)?.into())
             .map_err(|_| Error::RequestInvalid)?;
         let answer = self.fetch(request).await?;
-        let items = parse_items(&answer, texts.len())?;
-        Ok(Embeddings { items, answer })
+        if !answer.status().is_success() {
+            return Err(parse_service_error(&answer));
+        }
+        let (items, prompts_available) = parse_items(answer.content(), texts.len())?;
+        Ok(Embeddings {
+            items,
+            answer,
+            prompts_available,
+        })
     }
 }
 
-fn parse_items(answer: &Answer, expected: usize) -> Result<Vec<Embedding>, Error> {
-    let status = answer.status();
-    if !status.is_success() {
-        return Err(parse_service_error(answer));
-    }
-    let list: List = serde_json::from_slice(answer.content()).map_err(|_| Error::AnswerInvalid)?;
+/// Returns the vectors, and the names of prompts that the answer lists.
+fn parse_items(content: &[u8], expected: usize) -> Result<(Vec<Embedding>, Vec<String>), Error> {
+    let list: List = serde_json::from_slice(content).map_err(|_| Error::AnswerInvalid)?;
     if list.data.len() != expected {
         return Err(Error::AnswerInvalid);
     }
@@ -67,7 +73,10 @@ fn parse_items(answer: &Answer, expected: usize) -> Result<Vec<Embedding>, Error
             truncated: item.clearseal.truncated,
         })
     });
-    items.collect()
+    Ok((
+        items.collect::<Result<_, Error>>()?,
+        list.clearseal.prompts_available,
+    ))
 }
 
 /// Decodes little-endian float32 values, OpenAI's `base64` format.
@@ -87,7 +96,15 @@ pub(crate) struct Body<'a> {
 
 #[derive(Deserialize)]
 struct List {
+    #[serde(default)]
+    clearseal: Remarks,
     data: Vec<Item>,
+}
+
+#[derive(Default, Deserialize)]
+struct Remarks {
+    #[serde(default)]
+    prompts_available: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -106,6 +123,23 @@ struct Extension {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_names_of_prompts_are_read() {
+        let parse = |remarks: &str| {
+            let content = format!(
+                r#"{{{remarks}"data":[{{"embedding":"AACAPw==","clearseal":{{"tokens":3,"truncated":false}}}}]}}"#
+            );
+            let (items, names) = parse_items(content.as_bytes(), 1).unwrap();
+            assert_eq!((items.len(), items[0].tokens), (1, 3));
+            names
+        };
+        let listed = r#""clearseal":{"items":"x","prompts_available":["document","query"]},"#;
+        assert_eq!(parse(listed), ["document", "query"]);
+        for without in ["", r#""clearseal":{"prompt":"query: "},"#] {
+            assert!(parse(without).is_empty(), "{without}");
+        }
+    }
 
     #[test]
     fn floats_are_little_endian() {
