@@ -36,7 +36,8 @@ use clap::Parser;
 use error_codes::Coded;
 
 use args::{
-    Cli, Command, IndexCommand, InspectCommand, ModelCommand, PolicyCommand, ReleaseCommand, VerifyCommand,
+    Cli, Command, IndexCommand, InspectCommand, ModelCommand, PolicyCommand, ReleaseCommand,
+    VerifyCommand,
 };
 
 /// Exit status if the check could not be made: an unreadable file, bad arguments, no answer.
