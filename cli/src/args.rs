@@ -6,6 +6,7 @@ mod model;
 mod policy;
 mod proxy;
 mod release;
+mod rerank;
 mod shared;
 mod verify;
 mod witness;
@@ -20,6 +21,7 @@ pub(crate) use model::{ModelCommand, ModelInspectArgs, ModelLockArgs, ModelSealA
 pub(crate) use policy::{PolicyCheckArgs, PolicyCommand, PolicyKmsArgs};
 pub(crate) use proxy::ProxyArgs;
 pub(crate) use release::{ReleaseCommand, ReleaseVerifyArgs};
+pub(crate) use rerank::RerankArgs;
 pub(crate) use shared::{Crls, PolicyFlags};
 pub(crate) use verify::{
     InspectArgs, InspectCommand, VerifyAttestationArgs, VerifyBundleArgs, VerifyCommand,
@@ -82,6 +84,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: IndexCommand,
     },
+    /// Score each line of standard input for a query in a verified enclave, and write one row per line, the best first.
+    ///
+    /// All lines go into one request, so that their scores have one receipt; at most 2048. Skips empty lines; `index` is the number
+    /// of the line, starting at 0. The service must hold a model that reranks.
+    Rerank(RerankArgs),
     /// Serve OpenAI's API on a local port, and seal every request to a verified enclave.
     ///
     /// Starts only on the verdict `verified` (or `simulated` with --accept-simulated), renews the proof before it expires, and sends

@@ -22,6 +22,7 @@ mod proxy;
 mod receipt;
 mod release;
 mod render;
+mod rerank;
 mod shown;
 mod vector;
 mod witness;
@@ -123,6 +124,7 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Index {
             command: IndexCommand::Migrate(args),
         } => index::migrate(args),
+        Command::Rerank(args) => rerank::rerank(args),
         Command::Proxy(args) => proxy::proxy(args),
         Command::Completions { shell } => manual::completions(*shell),
         Command::Manual { folder } => manual::pages(folder),

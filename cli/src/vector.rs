@@ -7,7 +7,9 @@ use crate::shown::shown;
 use anyhow::{Context, Result, bail};
 use attestation::SignatureMemory;
 use attestation::report::Verdict;
-use protocol::items::{EVIDENCE_FORMAT, Evidence, MAX_LINE, MAX_ROW, VectorProof, VectorRow};
+use protocol::items::{
+    EVIDENCE_FORMAT, Evidence, ItemsError, MAX_LINE, MAX_ROW, PairRow, VectorProof, VectorRow,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -62,11 +64,13 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
     let mut judged = Vec::new();
     for row in lines(&args.vectors, MAX_ROW)? {
         let (line, row) = row?;
-        let row = VectorRow::from_json(&unquote_vector(&row))
-            .with_context(|| format!("line {line} of the vectors"))?;
+        let row = Row::read(&row).with_context(|| format!("line {line} of the vectors"))?;
         let (proof, evidence) = next(&mut proofs, &mut evidence)?
             .with_context(|| format!("there is no proof for line {line} of the vectors"))?;
-        let report = evidence.verify_row(&proof, &row, &policy, &mut memory)?;
+        let report = match &row {
+            Row::Vector(row) => evidence.verify_row(&proof, row, &policy, &mut memory)?,
+            Row::Pair(row) => evidence.verify_pair(&proof, row, &policy, &mut memory)?,
+        };
         let attestation = &report.attestation;
         let is_other_row = report.receipt.code.as_deref() == Some(OTHER_RESPONSE);
         judged.push(Judgement {
@@ -99,6 +103,21 @@ pub(crate) fn verify(args: &VerifyVectorArgs) -> Result<ExitCode> {
         false => print(&judged)?,
     }
     Ok(status)
+}
+
+/// A row of `embed`, or of `rerank`.
+enum Row {
+    Vector(VectorRow),
+    Pair(PairRow),
+}
+
+impl Row {
+    fn read(json: &str) -> Result<Self, ItemsError> {
+        match PairRow::from_json(json) {
+            Ok(row) => Ok(Self::Pair(row)),
+            Err(_) => VectorRow::from_json(&unquote_vector(json)).map(Self::Vector),
+        }
+    }
 }
 
 /// Code of a receipt that is of another answer: the row is not one of its items.

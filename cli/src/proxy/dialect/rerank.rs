@@ -32,7 +32,6 @@ impl Form {
 }
 
 /// A request for scores, in no vendor's form.
-#[derive(Debug)]
 pub(in crate::proxy) struct AskedRanking {
     /// Name for the enclave; `None` if the form has none.
     pub(in crate::proxy) model: Option<String>,
