@@ -127,7 +127,7 @@ fn the_first_row_of_another_index_is_named() {
     let prompted = setup.write(
         "prompted.jsonl",
         change(&b_proofs, 0, |evidence| {
-            evidence["prompt"] = "query: ".into()
+            evidence["prompt"] = "query: ".into();
         }),
     );
     let other = setup.refusal(&[&a, &b, &a_proofs, &prompted]);

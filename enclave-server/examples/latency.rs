@@ -27,9 +27,10 @@ const THREADS: &str = "RAYON_NUM_THREADS";
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
-    let folder = std::env::args_os()
-        .nth(1)
-        .map_or_else(|| Config::parse_from(["latency"]).model, PathBuf::from);
+    let folder = match std::env::args_os().nth(1) {
+        Some(folder) => PathBuf::from(folder),
+        None => Config::parse_from(["latency"]).model.swap_remove(0),
+    };
     if let Ok(threads) = std::env::var(THREADS) {
         let report = measure(&folder, threads.parse()?)?;
         std::io::Write::write_all(&mut std::io::stdout(), report.as_bytes())?;

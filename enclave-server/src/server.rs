@@ -45,11 +45,7 @@ impl Server {
     ///
     /// # Errors
     /// [`StartError`] with what is missing, and what to do.
-    pub async fn start(
-        config: &Config,
-        clock: Clock,
-        stages: Stages,
-    ) -> Result<Self, StartError> {
+    pub async fn start(config: &Config, clock: Clock, stages: Stages) -> Result<Self, StartError> {
         // Checks that fail fast come first: the configuration, the address, the device.
         let periods = Periods::new(config.rotate_every, config.deadline)?;
         // While a request is computed there is no traffic on its connection.
