@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     /// A tokenizer with `pieces` tokens in addition to the special ones, and a model with `vocabulary` tokens.
-    fn embedder(pieces: u32, vocabulary: usize) -> Result<Embedder, LoadError> {
+    pub(super) fn tiny_embedder(pieces: u32, vocabulary: usize) -> Result<Embedder, LoadError> {
         let words = (0..pieces).map(|n| format!("word{n}"));
         let tokenizer =
             Tokenizer::from_json(&fixtures::tokenizer::tokenizer_json(words), TINY.max_tokens);
@@ -320,15 +320,15 @@ mod tests {
 
     #[test]
     fn word_pieces_without_an_embedding_are_refused_at_start() {
-        let of_tokenizer = embedder(10, 100).unwrap().tokenizer.vocabulary();
-        assert!(embedder(10, of_tokenizer).is_ok());
-        let error = embedder(10, of_tokenizer - 1).err().unwrap();
+        let of_tokenizer = tiny_embedder(10, 100).unwrap().tokenizer.vocabulary();
+        assert!(tiny_embedder(10, of_tokenizer).is_ok());
+        let error = tiny_embedder(10, of_tokenizer - 1).err().unwrap();
         assert_eq!(error.code(), "ENGINE_VOCABULARY");
     }
 
     #[tokio::test]
     async fn each_text_is_read_after_the_prompt() {
-        let embedder = embedder(10, 100).unwrap();
+        let embedder = tiny_embedder(10, 100).unwrap();
         // Few texts are tokenized by the caller, many on rayon's threads.
         for count in [1, 400] {
             let texts = |text: &str| Inputs::Texts(vec![text.to_owned(); count]);
@@ -347,7 +347,7 @@ mod tests {
 
     #[tokio::test]
     async fn texts_of_a_cancelled_request_are_not_tokenized() {
-        let embedder = embedder(10, 100).unwrap();
+        let embedder = tiny_embedder(10, 100).unwrap();
         let texts = vec!["word1 word2".to_owned(); 3];
         let elsewhere = || {
             tokenize_on_rayon(
@@ -374,7 +374,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_input_that_cannot_be_read_is_named() {
-        let embedder = embedder(10, 100).unwrap();
+        let embedder = tiny_embedder(10, 100).unwrap();
         let pieces = Inputs::Pieces(vec![vec![5], vec![2, 5]]);
         let long = "x".repeat(crate::tokenize::MAX_TEXT_BYTES + 1);
         let texts = Inputs::Texts(vec!["word1".to_owned(), long]);

@@ -17,6 +17,7 @@ mod pipeline;
 use cut::{WINDOW, cut};
 use description::{largest_id, lower_case_first, padding_token, read, special_tokens};
 pub use error::{MAX_PROMPT_BYTES, MAX_TEXT_BYTES, TokenizerError};
+pub(crate) use pair::TokenizedText;
 use pipeline::Pipeline;
 use zeroize::{Zeroize as _, Zeroizing};
 

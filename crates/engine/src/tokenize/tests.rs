@@ -2,14 +2,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-const OPTIONS: TokenizerOptions = TokenizerOptions {
+pub(super) const OPTIONS: TokenizerOptions = TokenizerOptions {
     lower_case: false,
     special_tokens: true,
     keep_end: false,
 };
 
 /// BERT's pipeline over a vocabulary of single characters and a few words.
-fn small_json() -> Vec<u8> {
+pub(super) fn small_json() -> Vec<u8> {
     let words = ["hello", "world", "##ing", "tok", "##en"].map(str::to_owned);
     let letters = ('a'..='z')
         .chain('0'..='9')
@@ -260,21 +260,42 @@ fn a_cased_vocabulary_is_read_as_it_is_cased() {
     assert_eq!(*cased.encode("hello Hello").unwrap().ids, [2, 5, 1, 3]);
 }
 
+/// Texts of words, special tokens and characters that the pipeline handles in different ways.
+pub(super) fn text() -> impl Strategy<Value = String> {
+    let word = |word: &str| Just(word.to_owned());
+    let part = prop_oneof![
+        word("hello"),
+        word("token"),
+        word("[CLS]"),
+        word("["),
+        word("]"),
+        word("\u{301}"),
+        word("\u{c}"),
+        word("\u{a0}"),
+        word("\u{2028}"),
+        word(" "),
+        word("人工"),
+        word("Σ"),
+        word("İ"),
+        word("\u{200d}"),
+        Just("a".repeat(120)),
+        "[a-z]{1,6}",
+        "[ -~]{1,8}",
+        "\\PC{1,4}",
+        any::<char>().prop_map(String::from),
+    ];
+    prop::collection::vec(part, 0..40).prop_map(|parts| parts.concat())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn cutting_changes_no_kept_token(
-        parts in prop::collection::vec(prop_oneof![
-            Just("hello".to_owned()), Just("token".to_owned()), Just("[CLS]".to_owned()), Just("[".to_owned()), Just("]".to_owned()),
-            Just("\u{301}".to_owned()), Just("\u{c}".to_owned()), Just("\u{a0}".to_owned()), Just("\u{2028}".to_owned()), Just(" ".to_owned()),
-            Just("人工".to_owned()), Just("Σ".to_owned()), Just("İ".to_owned()), Just("\u{200d}".to_owned()), Just("a".repeat(120)),
-            "[a-z]{1,6}", "[ -~]{1,8}", "\\PC{1,4}", any::<char>().prop_map(String::from),
-        ], 0..40),
+        text in text(),
         window in 4usize..40,
         max_tokens in 3usize..24,
     ) {
-        let text = parts.concat();
         let (mut cut, mut whole) = (Vec::new(), Vec::new());
         let (cuts, room) = (small(max_tokens, window), max_tokens - 2);
         let truncated = cuts.add_pieces(&text, &mut cut, room).unwrap();
