@@ -62,6 +62,11 @@ impl Member {
     pub(super) fn count_active(&self) -> usize {
         self.turns.lock().count_active(self.model)
     }
+
+    /// Number of batches of other models that are being computed.
+    pub(super) fn count_elsewhere(&self) -> usize {
+        self.turns.lock().count_elsewhere(self.model)
+    }
 }
 
 /// The right to compute a batch, until it is dropped.
@@ -82,11 +87,14 @@ impl Drop for Turn<'_> {
 struct Schedule {
     free: usize,
     models: Vec<Share>,
+    /// Virtual time: the highest minimum of `used` over the active models so far. A model that becomes active starts no lower,
+    /// even if all models rested before.
+    floor: Duration,
 }
 
 #[derive(Default)]
 struct Share {
-    /// Time of its turns, and the least time of the others when it became active again: a pause earns no credit.
+    /// Time of its turns, raised to the schedule's `floor` when it became active: a pause earns no credit.
     used: Duration,
     waiting: usize,
     computing: usize,
@@ -103,6 +111,7 @@ impl Schedule {
         Self {
             free,
             models: Vec::new(),
+            floor: Duration::ZERO,
         }
     }
 
@@ -112,11 +121,10 @@ impl Schedule {
     }
 
     fn ask(&mut self, model: usize) {
-        let active = self.models.iter().filter(|share| share.is_active());
-        let least = active.map(|share| share.used).min().unwrap_or_default();
+        self.raise_floor();
         if let Some(share) = self.models.get_mut(model) {
             if !share.is_active() {
-                share.used = share.used.max(least);
+                share.used = share.used.max(self.floor);
             }
             share.waiting += 1;
         }
@@ -138,9 +146,19 @@ impl Schedule {
     fn end(&mut self, model: usize, took: Duration) {
         self.free += 1;
         if let Some(share) = self.models.get_mut(model) {
-            share.computing -= 1;
             share.used += took;
         }
+        // The model still counts as active.
+        self.raise_floor();
+        if let Some(share) = self.models.get_mut(model) {
+            share.computing -= 1;
+        }
+    }
+
+    fn raise_floor(&mut self) {
+        let active = self.models.iter().filter(|share| share.is_active());
+        let least = active.map(|share| share.used).min();
+        self.floor = self.floor.max(least.unwrap_or_default());
     }
 
     /// The waiting model with the least time; among equals, the one with fewer turns at present, then the first.
@@ -156,6 +174,12 @@ impl Schedule {
         models
             .filter(|(place, share)| *place == model || share.is_active())
             .count()
+    }
+
+    fn count_elsewhere(&self, model: usize) -> usize {
+        let models = self.models.iter().enumerate();
+        let others = models.filter(|(place, _)| *place != model);
+        others.map(|(_, share)| share.computing).sum()
     }
 }
 
@@ -210,6 +234,42 @@ mod tests {
         assert!(schedule.begin(rested));
         schedule.end(rested, LONG);
         assert!(schedule.begin(busy), "the turns alternate from now on");
+    }
+
+    #[test]
+    fn a_pause_of_all_models_earns_no_credit() {
+        let mut schedule = Schedule::new(1);
+        let (first, second) = (schedule.join(), schedule.join());
+        for _ in 0..100 {
+            schedule.ask(first);
+            assert!(schedule.begin(first));
+            schedule.end(first, LONG);
+        }
+        schedule.ask(second);
+        schedule.ask(first);
+        let mut order = Vec::new();
+        while order.len() < 6 {
+            let model = schedule.next().unwrap();
+            assert!(schedule.begin(model));
+            schedule.ask(model);
+            schedule.end(model, LONG);
+            order.push(model);
+        }
+        assert_eq!(order, [0, 1, 0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn turns_of_other_models_are_counted() {
+        let mut schedule = Schedule::new(4);
+        let (first, second) = (schedule.join(), schedule.join());
+        for model in [first, first, second] {
+            schedule.ask(model);
+            assert!(schedule.begin(model));
+        }
+        let elsewhere = [first, second].map(|model| schedule.count_elsewhere(model));
+        assert_eq!(elsewhere, [1, 2]);
+        schedule.end(first, SHORT);
+        assert_eq!(schedule.count_elsewhere(second), 1);
     }
 
     #[test]
