@@ -24,7 +24,7 @@ pub(super) struct Shared {
     pub(super) work: Condvar,
     /// Wakes the express thread.
     pub(super) express: Condvar,
-    /// Moving average over the whole pool: wall-clock time of the machine, not of a thread.
+    /// Moving average of [`nanos_per_cost`].
     nanos_per_cost: AtomicU64,
 }
 
@@ -87,8 +87,7 @@ impl Shared {
 
     fn time_for(&self, cost: usize) -> Duration {
         let nanos = self.nanos_per_cost.load(Ordering::Relaxed);
-        let alone = Duration::from_nanos(nanos.saturating_mul(cost as u64));
-        alone.saturating_mul(self.count_models())
+        estimate_time(nanos, cost, self.count_models())
     }
 
     /// Number of models that share the processors now.
@@ -97,11 +96,15 @@ impl Shared {
         u32::try_from(active).unwrap_or(u32::MAX)
     }
 
+    /// Number of threads of all models that compute, where `busy` of them are this model's.
+    pub(super) fn count_threads(&self, busy: usize) -> usize {
+        busy + self.turns.as_ref().map_or(0, Member::count_elsewhere)
+    }
+
     /// Estimated cost that can be computed in `time`.
     fn cost_in(&self, time: Duration) -> usize {
-        let nanos = self.nanos_per_cost.load(Ordering::Relaxed).max(1);
-        let nanos = u128::from(nanos) * u128::from(self.count_models());
-        usize::try_from(time.as_nanos() / nanos).unwrap_or(usize::MAX)
+        let nanos = self.nanos_per_cost.load(Ordering::Relaxed);
+        estimate_cost(nanos, time, self.count_models())
     }
 
     /// Runs thread `number` until the pool is dropped.
@@ -179,6 +182,7 @@ impl Shared {
 
     fn run_batch(&self, batch: Batch, rows: &mut Vec<f32>) {
         let cost = batch.cost();
+        let threads = self.count_threads(batch.busy);
         let started = Instant::now();
         for (job, slice) in &batch.parts {
             if slice.places.start == 0 {
@@ -193,7 +197,7 @@ impl Shared {
             if let Some(observer) = self.observer.get() {
                 observer.computed(elapsed);
             }
-            self.observe(elapsed, cost, batch.busy);
+            self.observe(nanos_per_cost(elapsed, cost, threads));
             let mut rest = rows.as_slice();
             for (job, slice) in batch.parts {
                 let (own, others) = rest.split_at(slice.places.len() * self.encoder.dimension());
@@ -249,9 +253,7 @@ impl Shared {
         }
     }
 
-    fn observe(&self, elapsed: Duration, cost: usize, busy: usize) {
-        let share = cost.saturating_mul(busy).max(1) as u64;
-        let sample = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) / share;
+    fn observe(&self, sample: u64) {
         let before = self.nanos_per_cost.load(Ordering::Relaxed);
         // A lost update between threads only delays the average.
         self.nanos_per_cost
@@ -259,7 +261,54 @@ impl Shared {
     }
 }
 
+/// Wall-clock time of one unit of cost if this model alone had the machine: a batch of `cost` took `elapsed` on one of `threads`
+/// threads that computed. Those of other models count, because estimates multiply by the number of models.
+fn nanos_per_cost(elapsed: Duration, cost: usize, threads: usize) -> u64 {
+    let work = cost.saturating_mul(threads).max(1) as u64;
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) / work
+}
+
+/// Estimates how long `cost` takes where as many `models` share the machine.
+fn estimate_time(nanos_per_cost: u64, cost: usize, models: u32) -> Duration {
+    let alone = Duration::from_nanos(nanos_per_cost.saturating_mul(cost as u64));
+    alone.saturating_mul(models)
+}
+
+/// Estimates the cost that can be computed in `time`: the inverse of [`estimate_time`].
+fn estimate_cost(nanos_per_cost: u64, time: Duration, models: u32) -> usize {
+    let nanos = u128::from(nanos_per_cost.max(1)) * u128::from(models.max(1));
+    usize::try_from(time.as_nanos() / nanos).unwrap_or(usize::MAX)
+}
+
 /// Rounds for `retry-after`.
 fn whole_seconds(time: Duration) -> Duration {
     Duration::from_secs(time.as_secs().saturating_add(1).min(60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On each thread, 50 units of cost take a millisecond.
+    const BATCH: (Duration, usize) = (Duration::from_millis(1), 50);
+
+    #[test]
+    fn models_that_share_several_threads_are_counted_once() {
+        let (elapsed, cost) = BATCH;
+        for (threads, models) in [(1, 1), (4, 1), (4, 2), (4, 4)] {
+            let nanos = nanos_per_cost(elapsed, cost, threads);
+            // Each of the model's threads computes twice.
+            let left = 2 * (threads / models) * cost;
+            let count = u32::try_from(models).unwrap();
+            assert_eq!(estimate_time(nanos, left, count), 2 * elapsed);
+            assert_eq!(estimate_cost(nanos, 2 * elapsed, count), left);
+        }
+    }
+
+    #[test]
+    fn models_that_share_one_thread_wait_for_each_other() {
+        let (elapsed, cost) = BATCH;
+        let nanos = nanos_per_cost(elapsed, cost, 1);
+        assert_eq!(estimate_time(nanos, cost, 3), 3 * elapsed);
+    }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use super::super::{Health, Pool, PoolError, PoolLimits};
+use super::super::threads::Shared;
+use super::super::{Health, Pool, PoolError, PoolLimits, Turns};
 use super::limits;
 use crate::{EncodeError, Encoder};
 
@@ -153,6 +154,21 @@ async fn a_full_queue_refuses_at_once() {
     encoder.open(10);
     assert!(first.await.unwrap().is_ok());
     assert!(encode(&pool, vec![vec![2; 7]]).await.is_ok(), "room again");
+}
+
+#[test]
+fn threads_that_compute_other_models_are_counted() {
+    let turns = Arc::new(Turns::new(4));
+    let other = Arc::clone(&turns).join();
+    let shared = |turns: Option<&Arc<Turns>>| {
+        let member = turns.map(|turns| Arc::clone(turns).join());
+        Shared::new(Gated::closed(), limits(), member)
+    };
+    let (alone, sharing) = (shared(None), shared(Some(&turns)));
+    let held = [other.take_turn(), other.take_turn()];
+    assert_eq!((alone.count_threads(2), sharing.count_threads(2)), (2, 4));
+    drop(held);
+    assert_eq!(sharing.count_threads(2), 2);
 }
 
 #[tokio::test]
