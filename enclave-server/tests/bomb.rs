@@ -14,6 +14,7 @@ use fixtures::allocator::{Counting, Watch};
 use fixtures::enclave::embeddings_of;
 use getrandom::SysRng;
 use protocol::exchange;
+use protocol::inner::InnerRequest;
 use rand_core::UnwrapErr;
 
 #[global_allocator]
@@ -33,6 +34,7 @@ async fn a_bomb_costs_a_small_multiple_of_itself() {
     });
     let attested = rig.attest().await;
     let ones = |count: usize| format!("[{}1]", "1,".repeat(count - 1));
+    let mut bodies = Vec::new();
     for (name, input) in [
         ("one list", ones(1_900_000)),
         ("one list in a list", format!("[{}]", ones(1_900_000))),
@@ -61,11 +63,36 @@ async fn a_bomb_costs_a_small_multiple_of_itself() {
             format!("\"{}\"", "\\ud83d".repeat(600_000)),
         ),
     ] {
-        let request = embeddings_of(format!(
-            r#"{{"model":"{MODEL}","input":{input},"tokenizer":"{MODEL}"}}"#
+        bodies.push((
+            name,
+            "/v1/embeddings",
+            format!(r#"{{"model":"{MODEL}","input":{input},"tokenizer":"{MODEL}"}}"#),
         ));
+    }
+    for (name, documents) in [
+        (
+            "short documents",
+            format!("[{}\"a\"]", "\"a\",".repeat(900_000)),
+        ),
+        (
+            "an object with other members",
+            format!(r#"[{{"text":"a","x":[{}0]}}]"#, "0,".repeat(1_900_000)),
+        ),
+        ("one document", format!("[\"{}\"]", "a ".repeat(1_900_000))),
+        ("escapes", format!("[\"{}\"]", "\\u0061".repeat(600_000))),
+    ] {
+        bodies.push((
+            name,
+            "/v1/rerank",
+            format!(r#"{{"model":"{MODEL}","query":"a","documents":{documents}}}"#),
+        ));
+    }
+    for (name, path, body) in bodies {
+        let request = InnerRequest {
+            path: path.to_owned(),
+            ..embeddings_of(body)
+        };
         let length = request.content.len();
-        drop(input);
         let (sealed, pending) = exchange::begin(
             &attested.verified,
             request,

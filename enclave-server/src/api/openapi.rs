@@ -117,8 +117,8 @@ fn describe() -> Value {
             "/v1/models": {
                 "get": {
                     "operationId": "listModels",
-                    "summary": "Lists the model",
-                    "responses": answers("The one model, once under each of its names.", &list),
+                    "summary": "Lists the models",
+                    "responses": answers("Each model, once under each of its names.", &list),
                 },
             },
             "/v1/models/{model}": {
@@ -161,10 +161,12 @@ fn describe() -> Value {
 
 /// Describes `user`, which is checked and not stored.
 fn add_user_member(schemas: &mut Map<String, Value>) {
-    schemas["EmbeddingsRequest"]["properties"]["user"] = json!({
-        "type": ["string", "null"],
-        "description": "Accepted, without effect.",
-    });
+    for request in ["EmbeddingsRequest", "RerankRequest"] {
+        schemas[request]["properties"]["user"] = json!({
+            "type": ["string", "null"],
+            "description": "Accepted, without effect.",
+        });
+    }
 }
 
 #[test]

@@ -50,6 +50,10 @@ pub(super) fn refuse_text(error: &serde_json::Error, form: &str) -> ApiError {
         {
             invalid_json(&error.to_string())
         }
+        Category::Data if error.to_string().starts_with(TOO_MANY) => ApiError::bad_request(
+            "TOO_MANY_INPUTS",
+            format!("a list may hold {MAX_INPUTS} items; send several requests"),
+        ),
         _ => ApiError::bad_request(
             "REQUEST_INVALID",
             format!(

@@ -1,5 +1,4 @@
-//! `POST /v1/rerank`: scores documents for a query, in the form that text-embeddings-inference's, Jina's, Cohere's and vLLM's clients
-//! share.
+//! `POST /v1/rerank`: scores documents for a query, in the form that Jina's, Cohere's and vLLM's clients share.
 
 use std::sync::Arc;
 
@@ -8,19 +7,19 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{Extensions, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use engine::{Embeddings, Overlong, Pairs};
+use engine::{EmbedError, Embeddings, MAX_TEXT_BYTES, Overlong, Pairs};
 use protocol::inner::MAX_RESPONSE;
 use protocol::items::{TokenUsage, item_salt, leaf, pair_hash, root, root_text, vector_hash};
 use protocol::json::JsonText;
-use serde::de::{self, IgnoredAny, MapAccess, Visitor};
+use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use zeroize::Zeroize as _;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::body::zeroizing;
 use super::commitments::Salt;
 use super::counters::Inference;
 use super::error::ApiError;
-use super::input::MAX_INPUTS;
+use super::input::{MAX_INPUTS, TOO_MANY};
 use super::models::ServedModel;
 use super::offload::offload;
 use super::request::{Ignored, InvalidBody, read_once};
@@ -38,16 +37,15 @@ pub(super) async fn rerank(
     request.check()?;
     let size = answer_size(&request)?;
     // Reserved before computing, so that no answer is computed for which there is no memory.
-    let room = state.answers.reserve(size * ANSWER_COPIES).await?;
+    let room = (size * ANSWER_COPIES).max(ids_size(&request.pairs, reranker.max_tokens()));
+    let room = state.answers.reserve(room).await?;
     let overlong = match request.truncate {
         true => Overlong::Cut,
         false => Overlong::Refuse,
     };
-    let pairs = Arc::new(Pairs {
-        query: request.query,
-        documents: request.documents,
-    });
-    let scored = reranker.rerank(Arc::clone(&pairs), overlong).await?;
+    let pairs = Arc::new(request.pairs);
+    let scored = reranker.rerank(Arc::clone(&pairs), overlong).await;
+    let scored = scored.map_err(blame_documents)?;
     let mut order: Vec<usize> = (0..scored.items.len()).collect();
     // The best first; equal ones in their order.
     order.sort_by(|a, b| scored.values[*b].total_cmp(&scored.values[*a]));
@@ -86,6 +84,15 @@ pub(super) async fn rerank(
     Ok(response)
 }
 
+/// The engine calls the texts of a request `input`; [`check`](RerankRequest::check) has judged the query.
+fn blame_documents(error: EmbedError) -> ApiError {
+    let error = ApiError::from(error);
+    match error.param {
+        Some(_) => error.param("documents"),
+        None => error,
+    }
+}
+
 /// Root of the tree over the results, in their order: each leaf commits to the query, the document and the score.
 fn commit(pairs: &Pairs, scored: &Embeddings, order: &[usize], salt: &Salt) -> [u8; 32] {
     root((0..).zip(order).map(|(place, &index)| {
@@ -107,16 +114,21 @@ const ANSWER_COPIES: usize = 3;
 const AROUND_RESULTS: usize = 16 * 1024;
 /// Upper bound on a result without its document, in bytes.
 const RESULT_BYTES: usize = 160;
+/// Upper bound on the special tokens of a pair.
+const SPECIAL_TOKENS: usize = 8;
+/// Most bytes of the query, counted once for each document: as many as of documents in the largest request.
+const MAX_QUERY_BYTES: usize = 4 << 20;
 /// JSON writes a control character in six bytes.
 const MOST_ESCAPED: usize = 6;
 
 /// Upper bound on the size of the answer in bytes. Refuses, before any inference, answers that are too large to be sealed.
 fn answer_size(request: &RerankRequest) -> Result<usize, ApiError> {
     let texts: usize = match request.return_documents {
-        true => request.documents.iter().map(String::len).sum(),
+        true => request.pairs.documents.iter().map(String::len).sum(),
         false => 0,
     };
-    let size = AROUND_RESULTS + request.documents.len() * RESULT_BYTES + MOST_ESCAPED * texts;
+    let results = request.pairs.documents.len() * RESULT_BYTES;
+    let size = AROUND_RESULTS + results + MOST_ESCAPED * texts;
     if size > MAX_RESPONSE {
         return Err(ApiError::bad_request(
             "TOO_MANY_INPUTS",
@@ -125,6 +137,16 @@ fn answer_size(request: &RerankRequest) -> Result<usize, ApiError> {
         .param("documents"));
     }
     Ok(size)
+}
+
+/// Upper bound on the size of all pairs' token ids in bytes; they are in memory until the last pair is scored, which is before the
+/// answer is written. Special tokens aside, no token is shorter than a byte.
+fn ids_size(pairs: &Pairs, max_tokens: usize) -> usize {
+    let tokens = pairs.documents.iter().map(|document| {
+        let bytes = pairs.query.len() + document.len();
+        (bytes + SPECIAL_TOKENS).min(max_tokens)
+    });
+    tokens.sum::<usize>() * size_of::<u32>()
 }
 
 /// `max_size` is an upper bound in bytes: a buffer that grows would leave copies in freed memory.
@@ -159,12 +181,8 @@ fn respond(content: Option<Vec<u8>>, model: &ServedModel) -> Result<Response, Ap
 pub(super) struct RerankRequest {
     /// A name of a model that reranks, as `GET /v1/models` lists them.
     pub(super) model: String,
-    /// The text that documents are scored for.
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    pub(super) query: String,
-    /// At most 2,048 texts, or objects with the member `text`.
-    #[cfg_attr(test, schemars(with = "Vec<Document>", length(min = 1, max = 2048)))]
-    pub(super) documents: Vec<String>,
+    #[cfg_attr(test, schemars(flatten, with = "PairsSchema"))]
+    pub(super) pairs: Pairs,
     /// Number of results, the best ones; all by default.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub(super) top_n: Option<usize>,
@@ -192,16 +210,30 @@ impl RerankRequest {
             let message = format!("`{member}` holds nothing to score; send a text");
             Err(ApiError::bad_request("INPUT_EMPTY", message).param(member))
         };
-        if self.query.is_empty() {
+        let Pairs { query, documents } = &self.pairs;
+        if query.is_empty() {
             return empty("query");
         }
-        if self.documents.is_empty() || self.documents.iter().any(String::is_empty) {
+        if documents.is_empty() || documents.iter().any(String::is_empty) {
             return empty("documents");
         }
-        if self.documents.len() > MAX_INPUTS {
+        if query.len() > MAX_TEXT_BYTES {
+            return Err(ApiError::bad_request(
+                "TEXT_TOO_LONG",
+                format!(
+                    "`query` has {} bytes; at most {MAX_TEXT_BYTES} are taken",
+                    query.len()
+                ),
+            )
+            .param("query"));
+        }
+        if query.len().saturating_mul(documents.len()) > MAX_QUERY_BYTES {
             return Err(ApiError::bad_request(
                 "TOO_MANY_INPUTS",
-                format!("`documents` may hold {MAX_INPUTS} texts; send several requests"),
+                format!(
+                    "the query is read once for each document, and that may be {MAX_QUERY_BYTES} bytes in one request; send fewer documents, or a \
+                     shorter query"
+                ),
             )
             .param("documents"));
         }
@@ -219,20 +251,96 @@ impl RerankRequest {
 const FORM: &str = "a rerank request: `model` and `query` are strings; `documents` a list of strings, or of objects with `text`; `top_n` a whole number; \
      `return_documents` and `truncate` true or false; each at most once";
 
+/// The members of [`Pairs`].
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code, reason = "it only describes the form")]
+struct PairsSchema {
+    /// The text that documents are scored for.
+    #[schemars(length(min = 1))]
+    query: String,
+    /// At most 2,048 texts, or objects with the member `text`.
+    #[schemars(length(min = 1, max = 2048))]
+    documents: Vec<DocumentSchema>,
+}
+
 /// A text, or an object that holds one.
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Document {
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(rename = "Document", untagged)]
+#[allow(dead_code, reason = "it only describes the form")]
+enum DocumentSchema {
     Text(String),
     Object { text: String },
 }
 
-impl From<Document> for String {
-    fn from(document: Document) -> Self {
-        match document {
-            Document::Text(text) | Document::Object { text } => text,
+/// A text; zeroized when dropped.
+struct Query(Zeroizing<String>);
+
+impl<'de> Deserialize<'de> for Query {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(Zeroizing::new(text)))
+    }
+}
+
+/// At most [`MAX_INPUTS`] texts; zeroized when dropped.
+struct Documents(Zeroizing<Vec<String>>);
+
+impl<'de> Deserialize<'de> for Documents {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Documents;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a list of documents")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Documents, A::Error> {
+                let mut all = Zeroizing::new(Vec::new());
+                while let Some(Document(text)) = items.next_element()? {
+                    if all.len() == MAX_INPUTS {
+                        return Err(de::Error::custom(TOO_MANY));
+                    }
+                    all.push(text);
+                }
+                Ok(Documents(all))
+            }
         }
+        deserializer.deserialize_seq(List)
+    }
+}
+
+/// A text, or an object with the member `text`. Serde's untagged enums buffer an object's other members, and a copy of the text.
+struct Document(String);
+
+impl<'de> Deserialize<'de> for Document {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextOrObject;
+        impl<'de> Visitor<'de> for TextOrObject {
+            type Value = Document;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a string, or an object with `text`")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Document, E> {
+                Ok(Document(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
+                let mut text = None;
+                while let Some(name) = map.next_key::<String>()? {
+                    match name.as_str() {
+                        "text" => read_once(&mut text, "text", &mut map)?,
+                        _ => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                let text = text.ok_or_else(|| de::Error::missing_field("text"))?;
+                Ok(Document(text))
+            }
+        }
+        deserializer.deserialize_any(TextOrObject)
     }
 }
 
@@ -247,8 +355,9 @@ impl<'de> Deserialize<'de> for RerankRequest {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let (mut model, mut query) = (None, None);
-                let mut documents: Option<Vec<Document>> = None;
+                let mut model = None;
+                let mut query: Option<Query> = None;
+                let mut documents: Option<Documents> = None;
                 let mut top_n: Option<Option<JsonInteger<usize>>> = None;
                 let mut return_documents: Option<Option<bool>> = None;
                 let mut truncate: Option<Option<bool>> = None;
@@ -271,11 +380,16 @@ impl<'de> Deserialize<'de> for RerankRequest {
                         }
                     }
                 }
-                let documents = documents.ok_or_else(|| de::Error::missing_field("documents"))?;
+                let model = model.ok_or_else(|| de::Error::missing_field("model"))?;
+                let Query(mut query) = query.ok_or_else(|| de::Error::missing_field("query"))?;
+                let documents = documents.ok_or_else(|| de::Error::missing_field("documents"));
+                let Documents(mut documents) = documents?;
                 Ok(RerankRequest {
-                    model: model.ok_or_else(|| de::Error::missing_field("model"))?,
-                    query: query.ok_or_else(|| de::Error::missing_field("query"))?,
-                    documents: documents.into_iter().map(String::from).collect(),
+                    model,
+                    pairs: Pairs {
+                        query: std::mem::take(&mut query),
+                        documents: std::mem::take(&mut documents),
+                    },
                     top_n: top_n.flatten().map(|JsonInteger(number)| number),
                     return_documents: return_documents.flatten().unwrap_or(false),
                     truncate: truncate.flatten().unwrap_or(true),
@@ -370,7 +484,7 @@ mod tests {
             r#"{"priority":1,"model":"m","query":"q","documents":["a",{"text":"b","id":7}],"top_n":1.0,"return_documents":null}"#,
         )
         .unwrap();
-        assert_eq!(request.documents, ["a", "b"]);
+        assert_eq!(request.pairs.documents, ["a", "b"]);
         assert_eq!(request.ignored.0, ["priority"]);
         assert_eq!((request.top_n, request.return_documents), (Some(1), false));
         assert!(request.truncate);
@@ -413,9 +527,40 @@ mod tests {
     }
 
     #[test]
+    fn a_query_is_not_read_for_ever() {
+        let query = "q".repeat(64 * 1024);
+        let ask = |query: &str, documents: usize| {
+            let documents = vec!["a"; documents];
+            let body = serde_json::json!({"model": "m", "query": query, "documents": documents});
+            read(&body.to_string()).map_err(|error| (error.code, error.param))
+        };
+        assert!(ask(&query, 64).is_ok());
+        let refused = |outcome: Result<RerankRequest, _>| outcome.err().unwrap();
+        assert_eq!(
+            refused(ask(&query, 65)),
+            ("TOO_MANY_INPUTS", Some("documents"))
+        );
+        assert_eq!(refused(ask("q", 2049)), ("TOO_MANY_INPUTS", None));
+        assert_eq!(
+            refused(ask(&format!("{query}q"), 1)),
+            ("TEXT_TOO_LONG", Some("query"))
+        );
+    }
+
+    #[test]
+    fn memory_for_token_ids_is_bounded_by_texts_and_by_the_model() {
+        let pairs = |query: usize, documents: usize| Pairs {
+            query: "q".repeat(query),
+            documents: vec!["d".to_owned(); documents],
+        };
+        assert_eq!(ids_size(&pairs(1, 3), 512), 3 * (2 + SPECIAL_TOKENS) * 4);
+        assert_eq!(ids_size(&pairs(2000, 2048), 512), 2048 * 512 * 4);
+    }
+
+    #[test]
     fn answers_that_are_too_large_to_be_sealed_are_refused_first() {
         let mut request = read(r#"{"model":"m","query":"q","documents":["a"]}"#).unwrap();
-        request.documents = vec!["x".repeat(MAX_RESPONSE / 6)];
+        request.pairs.documents = vec!["x".repeat(MAX_RESPONSE / 6)];
         assert!(answer_size(&request).is_ok());
         request.return_documents = true;
         assert!(answer_size(&request).is_err());

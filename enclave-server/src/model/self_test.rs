@@ -59,6 +59,14 @@ pub enum SelfTestFault {
         /// Length found.
         observed: usize,
     },
+    /// Another number, of a model that scores.
+    #[error("the score is {observed}, and {expected} within a hundredth is right")]
+    Score {
+        /// The lock's number.
+        expected: f32,
+        /// The number found.
+        observed: f32,
+    },
     /// See [`EmbedError`].
     #[error("the text cannot be embedded: {0}")]
     Embed(EmbedError),
@@ -76,6 +84,15 @@ fn compare(expected: &[f32], observed: &[f32], least: f64) -> Result<(), SelfTes
             expected: expected.len(),
             observed: observed.len(),
         });
+    }
+    // One number has no direction.
+    if let ([expected], [observed]) = (expected, observed) {
+        let (expected, observed) = (*expected, *observed);
+        let is_close = (expected - observed).abs() <= 0.01 * expected.abs().max(0.01);
+        return match is_close {
+            true => Ok(()),
+            false => Err(SelfTestFault::Score { expected, observed }),
+        };
     }
     let dot = |a: &[f32], b: &[f32]| -> f64 {
         let pairs = a.iter().zip(b);
@@ -105,6 +122,17 @@ mod tests {
         let fault = compare(&[1.0], &[1.0, 0.0], 0.9999).unwrap_err();
         let message = fault.to_string();
         assert_eq!(message, "the vector has 2 components, the lock's 1");
+    }
+
+    #[test]
+    fn a_score_is_compared_as_a_number() {
+        for (expected, observed) in [(0.5, 0.504), (-2.0, -2.01), (0.0, 0.0001)] {
+            assert!(compare(&[expected], &[observed], 0.9999).is_ok());
+        }
+        for (expected, observed) in [(0.5, 0.6), (0.5, -0.5), (0.0, 0.01), (0.1, f32::NAN)] {
+            let fault = compare(&[expected], &[observed], 0.9999).unwrap_err();
+            assert!(fault.to_string().starts_with("the score"), "{fault}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ async fn a_full_queue_is_a_sealed_429() {
     let held = Arc::new(HeldToy::default());
     let pool = PoolLimits {
         queue_tokens: 6,
+        slice_tokens: 1,
         ..PoolLimits::default()
     };
     let rig = Arc::new(Rig::with(Options {
@@ -28,11 +29,11 @@ async fn a_full_queue_is_a_sealed_429() {
         }
     });
     held.wait_begun(1).await;
-    // More than one slice, because one slice of each request is always accepted.
+    // More than the model's longest text, which is always accepted.
     let busy = rig
         .exchange(
             &attested,
-            embeddings(&json!({"model": MODEL, "input": ["hello world", "hello world"]})),
+            embeddings(&json!({"model": MODEL, "input": vec!["hello world"; 6]})),
         )
         .await
         .unwrap_or_else(|error| panic!("{error}"));

@@ -1,6 +1,7 @@
 //! One service with several models: a request names one, and the receipt proves that this one answered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use enclave_server::api::models::{Models, ModelsError, ServedModel, Task};
 use engine::{Embedder, Pool, PoolLimits, Tokenizer};
@@ -143,10 +144,13 @@ async fn models_share_the_threads() {
         held.wait_begun(begun).await;
     }
     let first = Arc::new(rig.attest().await);
-    let other = tokio::spawn({
+    let mut other = tokio::spawn({
         let rig = Arc::clone(&rig);
         async move { rig.exchange(&first, ask(MODEL)).await.is_ok() }
     });
+    // Without a turn the first model waits, although its own threads are idle.
+    let waits = tokio::time::timeout(Duration::from_millis(300), &mut other).await;
+    assert!(waits.is_err());
     // One batch ends, so the first model computes although another one of the second does not end.
     held.release(1);
     assert!(other.await.unwrap());
