@@ -22,7 +22,7 @@ use retry::retry;
 
 pub(crate) use batch::make_batches;
 pub(crate) use bulk::embed_batches;
-pub(crate) use sink::Sink;
+pub(crate) use sink::{EmptyLines, Sink};
 
 /// Embeds standard input to its end.
 pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
@@ -40,7 +40,8 @@ pub(crate) fn embed(args: &EmbedArgs) -> Result<ExitCode> {
         true => {
             // Not locked: a locked standard input cannot be passed to another thread.
             let input = std::io::BufReader::new(std::io::stdin());
-            embed_batches(&client, read_batches(input, args.batch), &mut sink)
+            let batches = read_batches(input, args.batch, sink.line_counter());
+            embed_batches(&client, batches, &mut sink)
         }
         false => embed_requests(&client, args.batch, &mut sink),
     };
@@ -81,7 +82,7 @@ pub(crate) fn connect(client: &blocking::Client) -> Result<Arc<Session>, Error> 
 
 /// Embeds standard input with one request per batch.
 fn embed_requests(client: &blocking::Client, size: u16, sink: &mut Sink) -> Result<ExitCode> {
-    for batch in read_batches(std::io::stdin().lock(), size) {
+    for batch in read_batches(std::io::stdin().lock(), size, sink.line_counter()) {
         let batch = batch?;
         // The service does not name the line that it refuses; halving the batch finds it.
         let mut ranges = Vec::new();
@@ -99,7 +100,7 @@ fn embed_requests(client: &blocking::Client, size: u16, sink: &mut Sink) -> Resu
             }
         }
     }
-    Ok(sink.exit_code())
+    sink.end()
 }
 
 /// Embeds `texts`, and refuses a line that may not fit into a request. [`read_batches`] gives such a line its own batch.

@@ -3,7 +3,9 @@
 //! A request passes four checks: the Host field (a page that rebinds its name to 127.0.0.1 is refused), the origin (a page's
 //! requests carry `Origin` or `Sec-Fetch-Site`, and no page of another site is answered), the API key, the method and path.
 
+mod certificate;
 mod dialect;
+mod empty;
 mod gate;
 mod receipts;
 mod refusal;
@@ -25,6 +27,7 @@ use crate::args::ProxyArgs;
 use crate::failure::describe;
 use crate::notice::notice;
 use crate::{follow, render};
+pub(crate) use empty::OnEmpty;
 pub(crate) use gate::HostName;
 use receipts::ReceiptFile;
 use serve::Proxy;
@@ -91,8 +94,13 @@ async fn run(args: &ProxyArgs) -> Result<ExitCode> {
         Some(path) => Some(ReceiptFile::open(path, args.receipts_size, notice)?),
         None => None,
     };
-    let tls = match (&args.tls_cert, &args.tls_key) {
-        (Some(certificates), Some(key)) => Some(tls::acceptor(certificates, key)?),
+    let tls = match (&args.tls_cert, &args.tls_key, &args.tls_self_signed) {
+        (Some(certificates), Some(key), _) => Some(tls::read_acceptor(certificates, key)?),
+        (_, _, Some(file)) => {
+            let (acceptor, fingerprint) = tls::issue_acceptor(args, file.as_deref())?;
+            notice(&format!("SHA-256 of the TLS certificate: {fingerprint}"));
+            Some(acceptor)
+        }
         _ => None,
     };
     let listener = TcpListener::bind(args.listen)

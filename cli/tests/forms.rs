@@ -4,7 +4,7 @@
 
 use crate::common;
 use common::{AT, Fixture, Run, run};
-use fixtures::host::Host;
+use fixtures::host::{Host, vector};
 use std::process::{Command, Output, Stdio};
 
 const MARK: &str = "\u{feff}";
@@ -61,6 +61,81 @@ fn a_refused_line_is_left_out_only_where_rows_are_numbered() {
         let has_later_row = String::from_utf8_lossy(&output.stdout).contains('2');
         assert!(status == 2 || has_later_row, "{options:?}");
     }
+}
+
+#[test]
+fn an_empty_line_has_no_row_or_an_empty_row_or_is_refused() {
+    let host = Host::start(47);
+    let fixture = Fixture::new("empty-lines");
+    let input = "\na\n \n\nb\n\n";
+    let texts = ["", "a", "", "", "b", ""];
+    let text = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap();
+    let told = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+    for mode in [&[][..], &["--bulk"], &["--batch", "1"]] {
+        let with = |more: &[&str]| try_embed(&host, &fixture, &[mode, more].concat(), input);
+        let both_texts = "{\"index\":1}\n{\"index\":4}\n";
+        assert_eq!(text(&with(&["--fields", "index"])), both_texts);
+
+        let skipped = with(&["--empty", "skip"]);
+        let rows: Vec<serde_json::Value> = text(&skipped)
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(rows.len(), texts.len());
+        for (index, (row, text)) in rows.iter().zip(texts).enumerate() {
+            assert_eq!((&row["index"], &row["text"]), (&index.into(), &text.into()));
+            match text {
+                "" => assert!(row["embedding"].is_null() && row["tokens"] == 0, "{row}"),
+                text => assert_eq!(row["embedding"], serde_json::json!(vector(text))),
+            }
+        }
+        assert!(told(&skipped).contains("4 lines are empty"));
+        let csv = [
+            "--empty",
+            "skip",
+            "--format",
+            "csv",
+            "--fields",
+            "index,embedding",
+        ];
+        assert!(text(&with(&csv)).ends_with("\r\n5,,,,\r\n"));
+        let npy = with(&["--empty", "skip", "--format", "npy"]).stdout;
+        let (values, rest) = npy[npy.len() - 6 * 4 * 4..].as_chunks::<4>();
+        assert!(rest.is_empty());
+        let values: Vec<_> = values
+            .iter()
+            .map(|bytes| f32::from_le_bytes(*bytes))
+            .collect();
+        for (row, text) in values.chunks_exact(4).zip(texts) {
+            match text {
+                "" => assert!(row.iter().all(|value| value.is_nan())),
+                text => assert_eq!(row, vector(text)),
+            }
+        }
+
+        let refused = with(&["--empty", "refuse", "--fields", "index"]);
+        assert_eq!(
+            (refused.status.code(), &*text(&refused)),
+            (Some(3), both_texts)
+        );
+        for index in [0, 2, 3, 5] {
+            let line = format!("index {index} is left out: the line is empty");
+            assert!(told(&refused).contains(&line), "{}", told(&refused));
+        }
+        let ended = with(&["--empty", "refuse", "--fields", "text"]);
+        assert_eq!(ended.status.code(), Some(2));
+        assert!(told(&ended).contains("index 0 is refused"));
+    }
+    // Nothing is sent for empty lines alone.
+    let sealed = host.sealed_requests();
+    let npy = embed(
+        &host,
+        &fixture,
+        &["--empty", "skip", "--format", "npy"],
+        "\n\n",
+    );
+    assert!(String::from_utf8_lossy(&npy).contains("'shape': (2, 4)"));
+    assert_eq!(host.sealed_requests(), sealed);
 }
 
 /// The toy model's vectors have four components, as its manifest says.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod dialects;
+mod empties;
 mod gates;
 mod outages;
 mod policies;
@@ -278,6 +279,32 @@ fn truncated_texts_are_counted_and_can_be_refused() {
     assert_eq!(status, 400);
     assert!(body.contains("TRUNCATION_REFUSED"), "{body}");
     assert!(refusing.get("/healthz/").2.contains("\"truncated\":0"));
+}
+
+/// OpenAI's clients repeat 503; a request that is too long stays too long.
+#[test]
+fn a_length_limit_in_front_of_the_host_is_named_and_not_retried() {
+    let host = Host::start(21);
+    let proxy = Proxy::start(&[&host], &["--wait", "30"]);
+    assert!(proxy.is_right("short"));
+    host.set(Mood::BodyLimit(64 << 10));
+    assert!(proxy.is_right("short"));
+    let sealed = host.sealed_requests();
+    let (status, head, body) = proxy.embed(&"x".repeat(100 << 10), "");
+    let error = &body["error"];
+    assert_eq!((status, &error["code"]), (413, &json!("BODY_TOO_LARGE")));
+    assert_eq!(error["type"], "invalid_request_error");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("client_max_body_size"), "{message}");
+    assert!(head.contains("x-should-retry: false"), "{head}");
+    assert!(!head.contains("retry-after"), "{head}");
+    assert_eq!(host.sealed_requests(), sealed + 1);
+    let (_, _, health) = proxy.get("/healthz");
+    let health: Value = serde_json::from_str(&health).unwrap();
+    assert_eq!(
+        (&health["ready"], &health["failed"]),
+        (&json!(true), &json!(1))
+    );
 }
 
 /// Waits until the proxy's health says so: the change of a file is noticed when it is looked at.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::shared::PolicyFlags;
+use crate::embed::EmptyLines;
 
 #[derive(Debug, Args)]
 pub(crate) struct EmbedArgs {
@@ -35,6 +36,9 @@ pub(crate) struct EmbedArgs {
     /// Number of lines in one request.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) batch: u16,
+    /// Effect of a line that is empty or holds only spaces. Such a line is not sent; later lines keep their numbers.
+    #[arg(long, value_enum, default_value = "omit")]
+    pub(crate) empty: EmptyLines,
     /// Write the audit bundle of each batch to this file, JSON lines.
     #[arg(long, value_name = "FILE")]
     pub(crate) receipts: Option<PathBuf>,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::shared::PolicyFlags;
-use crate::proxy::HostName;
+use crate::proxy::{HostName, OnEmpty};
 
 #[derive(Debug, Args)]
 pub(crate) struct ProxyArgs {
@@ -38,6 +38,11 @@ pub(crate) struct ProxyArgs {
     /// Private key of --tls-cert, PEM, without a password.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// Serve TLS with a certificate that the proxy makes for this run and signs itself, and print its SHA-256 fingerprint. It is for
+    /// loopback names, the address of --listen and the names of --allow-host. With FILE, also write the certificate there, PEM, for
+    /// clients to trust.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "tls_cert")]
+    pub(crate) tls_self_signed: Option<Option<PathBuf>>,
     /// Require this key from clients, as `authorization: Bearer KEY` or `api-key: KEY`; others get status 401. With --allow-remote, the status page
     /// and /healthz need it too.
     #[arg(
@@ -70,4 +75,7 @@ pub(crate) struct ProxyArgs {
     /// that return only vectors, and so hide that a text was truncated.
     #[arg(long)]
     pub(crate) refuse_long: bool,
+    /// Effect of an empty text in a request.
+    #[arg(long, value_enum, default_value = "refuse")]
+    pub(crate) empty: OnEmpty,
 }

@@ -1,6 +1,8 @@
 //! Batches of input lines.
 
 use std::io::BufRead;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result};
 
@@ -15,14 +17,17 @@ pub(crate) struct LineBatch {
 }
 
 /// Reads batches of up to `size` lines and [`BATCH_BYTES`] bytes. A longer line gets its own batch. Skips empty lines, which keep
-/// their numbers. Removes a byte order mark, which editors write, from the first line.
+/// their numbers. Removes a byte order mark, which editors write, from the first line. `count` becomes the
+/// number of lines that were read.
 pub(super) fn read_batches(
     input: impl BufRead,
     size: u16,
+    count: Arc<AtomicUsize>,
 ) -> impl Iterator<Item = Result<LineBatch>> {
     let lines = input
         .lines()
         .enumerate()
+        .inspect(move |(number, _)| count.store(number + 1, Ordering::Relaxed))
         .map(|(number, line)| line.map(|line| (number, strip_bom(number, line))))
         .filter(|line| !line.as_ref().is_ok_and(|(_, line)| line.trim().is_empty()))
         .map(|line| line.context("standard input is not UTF-8 text"));
@@ -65,19 +70,22 @@ fn strip_bom(number: usize, mut line: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{BATCH_BYTES, read_batches};
+    use super::*;
 
     #[test]
     fn batches_are_cut_by_lines_and_by_bytes() {
         let long = "x".repeat(BATCH_BYTES / 2);
         let input = format!("a\n\nb\nc\n{long}\n{long}\n{long}{long}{long}\nd\n");
-        let numbers = read_batches(input.as_bytes(), 2).map(|batch| match batch {
-            Ok(batch) => batch.numbers,
-            Err(error) => panic!("{error}"),
-        });
+        let count = Arc::new(AtomicUsize::new(0));
+        let numbers =
+            read_batches(input.as_bytes(), 2, Arc::clone(&count)).map(|batch| match batch {
+                Ok(batch) => batch.numbers,
+                Err(error) => panic!("{error}"),
+            });
         let expected = [vec![0, 2], vec![3, 4], vec![5], vec![6], vec![7]];
         assert_eq!(numbers.collect::<Vec<_>>(), expected);
-        let broken = read_batches(&b"a\n\xff\n"[..], 8).next();
+        assert_eq!(count.load(Ordering::Relaxed), 8);
+        let broken = read_batches(&b"a\n\xff\n"[..], 8, count).next();
         assert!(broken.is_some_and(|batch| batch.is_err()));
     }
 
@@ -88,10 +96,11 @@ mod tests {
             ("\u{feff}\na\n", vec!["a"]),
             ("\u{feff}", vec![]),
         ] {
-            let texts = read_batches(input.as_bytes(), 8).flat_map(|batch| match batch {
-                Ok(batch) => batch.texts,
-                Err(error) => panic!("{error}"),
-            });
+            let texts =
+                read_batches(input.as_bytes(), 8, Arc::default()).flat_map(|batch| match batch {
+                    Ok(batch) => batch.texts,
+                    Err(error) => panic!("{error}"),
+                });
             assert_eq!(texts.collect::<Vec<_>>(), expected);
         }
     }

@@ -74,7 +74,7 @@ pub(crate) fn embed_batches(
     match (outcome, failed) {
         (_, Some(error)) => Err(error),
         (Ok(_), None) => match reader.join() {
-            Ok(read) => read.map(|()| sink.exit_code()),
+            Ok(read) => read.and_then(|()| sink.end()),
             Err(panic) => std::panic::resume_unwind(panic),
         },
         (Err(Error::Stopped), None) => {

@@ -2,6 +2,7 @@
 
 mod table;
 
+use super::sink::EmptyLines;
 use crate::args::{EmbedArgs, Field, Format};
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
@@ -16,7 +17,8 @@ pub(super) struct Row<'a> {
     pub(super) text: &'a str,
     pub(super) tokens: u64,
     pub(super) truncated: bool,
-    pub(super) embedding: &'a [f32],
+    /// `None` for an empty line.
+    pub(super) embedding: Option<&'a [f32]>,
 }
 
 const ALL: [Field; 5] = [
@@ -62,7 +64,10 @@ impl Output {
                 Format::Jsonl => Form::Jsonl(BufWriter::new(out)),
                 Format::Csv => Form::Csv(BufWriter::new(out)),
                 Format::Npy => Form::Npy(BufWriter::new(out), Vec::new()),
-                Format::Parquet => Form::Parquet(Box::new(Table::new(out, &fields)?)),
+                Format::Parquet => {
+                    let has_nulls = args.empty == EmptyLines::Skip;
+                    Form::Parquet(Box::new(Table::new(out, &fields, has_nulls)?))
+                }
             },
             fields,
             dimension,
@@ -86,10 +91,12 @@ impl Output {
     }
 
     pub(super) fn write(&mut self, row: &Row<'_>) -> Result<()> {
-        if self.rows > 0 && row.embedding.len() != self.dimension {
-            bail!("the service's embeddings differ in length");
+        if let Some(embedding) = row.embedding {
+            if self.rows > 0 && embedding.len() != self.dimension {
+                bail!("the service's embeddings differ in length");
+            }
+            self.dimension = embedding.len();
         }
-        self.dimension = row.embedding.len();
         let line = match &self.form {
             Form::Jsonl(_) => self.json(row).to_string() + "\n",
             Form::Csv(_) if self.rows == 0 => self.header() + &self.csv(row),
@@ -100,7 +107,10 @@ impl Output {
         match &mut self.form {
             Form::Jsonl(out) | Form::Csv(out) => put(out, line.as_bytes()),
             Form::Npy(_, held) => {
-                held.extend_from_slice(row.embedding);
+                match row.embedding {
+                    Some(embedding) => held.extend_from_slice(embedding),
+                    None => held.extend(std::iter::repeat_n(f32::NAN, self.dimension)),
+                }
                 Ok(())
             }
             Form::Parquet(table) => table.write(row),
@@ -167,7 +177,10 @@ impl Output {
             Field::Tokens => row.tokens.to_string(),
             Field::Truncated => row.truncated.to_string(),
             Field::Embedding => {
-                let numbers = row.embedding.iter().map(f32::to_string);
+                let Some(embedding) = row.embedding else {
+                    return ",".repeat(self.dimension.saturating_sub(1));
+                };
+                let numbers = embedding.iter().map(f32::to_string);
                 numbers.collect::<Vec<_>>().join(",")
             }
         };

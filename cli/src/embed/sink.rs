@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, bail};
 use clearseal_client::{Embeddings, Error};
@@ -16,6 +18,17 @@ use crate::failure::describe;
 use crate::index::Identity;
 use crate::notice::notice;
 
+/// Effect of an empty line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum EmptyLines {
+    /// The line has no row.
+    Omit,
+    /// The line has a row with an empty text and no vector: null in JSON lines and Parquet, empty cells in CSV, NaN in npy.
+    Skip,
+    /// The line is treated like one that the service refuses.
+    Refuse,
+}
+
 /// Destination of rows, receipts, proofs and progress.
 pub(crate) struct Sink {
     out: Output,
@@ -26,6 +39,13 @@ pub(crate) struct Sink {
     progress: Progress,
     /// Number of lines that the service refused.
     refused_lines: u64,
+    on_empty: EmptyLines,
+    /// Number of lines that were read, with the empty ones.
+    lines: Arc<AtomicUsize>,
+    /// Number of the next line. Lines between it and the next one with a text are empty.
+    next: usize,
+    /// Number of empty lines with a row.
+    skipped_lines: u64,
     /// Whether the user was told that the model has prompts.
     is_told_of_prompts: bool,
 }
@@ -44,6 +64,10 @@ impl Sink {
             identity: None,
             progress: Progress::new(input_size()),
             refused_lines: 0,
+            on_empty: args.empty,
+            lines: Arc::default(),
+            next: 0,
+            skipped_lines: 0,
             is_told_of_prompts: false,
         })
     }
@@ -57,8 +81,42 @@ impl Sink {
             identity: Some(identity),
             progress: Progress::new(None),
             refused_lines: 0,
+            on_empty: EmptyLines::Omit,
+            lines: Arc::default(),
+            next: 0,
+            skipped_lines: 0,
             is_told_of_prompts: false,
         }
+    }
+
+    /// Counts the lines that a reader has read.
+    pub(super) fn line_counter(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.lines)
+    }
+
+    /// Handles the empty lines before line `number`.
+    fn advance_to(&mut self, number: usize) -> Result<()> {
+        let empty = match self.on_empty {
+            EmptyLines::Omit => 0..0,
+            EmptyLines::Skip | EmptyLines::Refuse => self.next..number,
+        };
+        for number in empty {
+            match self.on_empty {
+                EmptyLines::Omit => {}
+                EmptyLines::Skip => {
+                    self.skipped_lines += 1;
+                    self.out.write(&Row {
+                        index: number,
+                        text: "",
+                        tokens: 0,
+                        truncated: false,
+                        embedding: None,
+                    })?;
+                }
+                EmptyLines::Refuse => self.leave_out(number, "the line is empty")?,
+            }
+        }
+        Ok(())
     }
 
     /// Writes the rows of one answer, receipts and proofs first: without them, a published row could never be proved.
@@ -87,13 +145,15 @@ impl Sink {
             file.flush().context("cannot write the proofs")?;
         }
         for ((index, text), item) in numbers.iter().zip(texts).zip(&embedded.items) {
+            self.advance_to(*index)?;
+            self.next = index + 1;
             self.progress.count(text.len(), item.tokens, item.truncated);
             self.out.write(&Row {
                 index: *index,
                 text,
                 tokens: item.tokens,
                 truncated: item.truncated,
-                embedding: &item.vector,
+                embedding: Some(&item.vector),
             })?;
         }
         self.out.flush()?;
@@ -114,28 +174,43 @@ impl Sink {
     /// The rows have no numbers. A missing row would then shift all later ones without a trace.
     pub(super) fn report_refused(&mut self, numbers: &[usize], error: &Error) -> Result<()> {
         for number in numbers {
-            if !self.out.numbers_rows() {
-                bail!(
-                    "index {number} is refused: {}. Without `index` among the fields, no line can be left out",
-                    describe(error)
-                );
-            }
-            self.refused_lines += 1;
-            notice(&format!("index {number} is left out: {}", describe(error)));
+            self.advance_to(*number)?;
+            self.next = number + 1;
+            self.leave_out(*number, &describe(error).to_string())?;
         }
         Ok(())
     }
 
-    pub(super) fn exit_code(&self) -> ExitCode {
-        match self.refused_lines {
+    fn leave_out(&mut self, number: usize, reason: &str) -> Result<()> {
+        if !self.out.numbers_rows() {
+            bail!(
+                "index {number} is refused: {reason}. Without `index` among the fields, no line can be left out"
+            );
+        }
+        self.refused_lines += 1;
+        notice(&format!("index {number} is left out: {reason}"));
+        Ok(())
+    }
+
+    /// Handles the empty lines at the end of the input, and returns the exit status.
+    pub(super) fn end(&mut self) -> Result<ExitCode> {
+        self.advance_to(self.lines.load(Ordering::Relaxed))?;
+        Ok(match self.refused_lines {
             0 => ExitCode::SUCCESS,
             _ => ExitCode::from(LINES_REFUSED),
-        }
+        })
     }
 
     pub(crate) fn finish(self) -> Result<()> {
         self.out.finish()?;
         self.progress.end();
+        match self.skipped_lines {
+            0 => {}
+            1 => notice("1 line is empty; its row has no vector"),
+            lines => notice(&format!(
+                "{lines} lines are empty; their rows have no vectors"
+            )),
+        }
         match self.refused_lines {
             0 => {}
             1 => notice("1 line was refused and has no row"),

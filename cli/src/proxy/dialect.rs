@@ -10,7 +10,9 @@ pub(super) mod rerank;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-pub(super) use answer::{Embedded, has_prompts, write_info, write_models, write_version};
+pub(super) use answer::{
+    Embedded, MAX_TEXTS, has_prompts, write_info, write_models, write_version,
+};
 pub(super) use deployment::name_model;
 pub(super) use members::Asked;
 use members::{Member, Rule, optional, required};

@@ -186,6 +186,22 @@ impl Refusal {
         }
     }
 
+    /// Whether the enclave refuses an empty item.
+    pub(super) fn is_about_empty_item(&self) -> bool {
+        self.code == "INPUT_EMPTY"
+    }
+
+    /// Names the first empty item in the enclave's error about one.
+    pub(super) fn name_empty(mut self, first: Option<usize>) -> Self {
+        if self.is_about_empty_item()
+            && let Some(index) = first
+        {
+            self.message =
+                format!("{}; item {index}, counted from 0, is empty", self.message).into();
+        }
+        self
+    }
+
     /// Whether the enclave has answered, and the proxy withholds its answer.
     pub(super) fn withholds_answer(&self) -> bool {
         self.code == Self::RECEIPTS.code

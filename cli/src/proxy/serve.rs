@@ -4,6 +4,7 @@ mod rerank;
 
 use super::Stop;
 use super::dialect::{self, Asked, Embedded, Form};
+use super::empty::{self, OnEmpty, Split};
 use super::gate::Gate;
 use super::receipts::ReceiptFile;
 use super::refusal::{Refusal, Reply, reply};
@@ -65,6 +66,7 @@ pub(super) struct Proxy {
     /// Longest that a request is held while the service is away.
     wait: Duration,
     refuse_long: bool,
+    skip_empty: bool,
     /// SHA-256 of the last model that was asked about, and whether it has prompts.
     prompts: Mutex<Option<([u8; 32], bool)>>,
     /// Set when the proxy is told to stop: requests wait no longer.
@@ -84,6 +86,7 @@ impl Proxy {
             queue_timeout: Duration::from_secs(args.queue_timeout.into()),
             wait: Duration::from_secs(args.wait.into()),
             refuse_long: args.refuse_long,
+            skip_empty: args.empty == OnEmpty::Skip,
             prompts: Mutex::default(),
             stopping: watch::Sender::new(false),
         }
@@ -179,13 +182,14 @@ impl Proxy {
     ) -> Result<Reply, Refusal> {
         let (parts, body) = request.into_parts();
         let (body, memory) = self.receive(body).await?;
-        let body = match self.refuse_long && rest == "embeddings" {
-            true => truncation::forbid_truncation(body).map_err(|_| Refusal::TRUNCATION)?,
-            false => body,
-        };
         // The path as it came below `/v1/`, with its query and a slash at its end.
         let target = parts.uri.path_and_query().map_or("", PathAndQuery::as_str);
         let target = target.strip_prefix("/openai").unwrap_or(target);
+        if parts.method == Method::POST && rest == "embeddings" {
+            return self
+                .forward_texts(target, &parts.headers, body, memory)
+                .await;
+        }
         let body = match self.refuse_long && rest == "rerank" {
             true => truncation::forbid_truncation(body).map_err(|_| Refusal::TRUNCATION)?,
             false => body,
@@ -203,12 +207,52 @@ impl Proxy {
         let (parts, body) = request.into_parts();
         let (body, memory) = self.receive(body).await?;
         let body = dialect::name_model(body, model)?;
+        self.forward_texts(EMBEDDINGS, &parts.headers, body, memory)
+            .await
+    }
+
+    /// Seals OpenAI's request for embeddings.
+    async fn forward_texts(
+        self: &Arc<Self>,
+        target: &str,
+        headers: &HeaderMap,
+        body: Bytes,
+        memory: OwnedSemaphorePermit,
+    ) -> Result<Reply, Refusal> {
         let body = match self.refuse_long {
             true => truncation::forbid_truncation(body).map_err(|_| Refusal::TRUNCATION)?,
             false => body,
         };
-        let sealed = seal_ready(Method::POST, EMBEDDINGS, &parts.headers, body)?;
-        Ok(self.send(sealed, memory).await?.map(Full::new))
+        let split = match self.skip_empty {
+            true => empty::split(&body),
+            false => None,
+        };
+        let Some(Split { rest, gaps }) = split else {
+            let sealed = seal_ready(Method::POST, target, headers, body.clone())?;
+            let answer = self.send(sealed, memory).await?;
+            if answer.status() == StatusCode::BAD_REQUEST {
+                let error = Refusal::of_sealed(answer.status(), answer.headers(), answer.body());
+                if error.is_about_empty_item() {
+                    return Err(error.name_empty(empty::first_empty(&body)));
+                }
+            }
+            return Ok(answer.map(Full::new));
+        };
+        let skipped = gaps.places.len() as u64;
+        let reply = match rest {
+            None => {
+                let answer = gaps.answer().map_err(|_| Refusal::ANSWER)?;
+                reply(StatusCode::OK, JSON, answer)
+            }
+            Some(rest) => {
+                let sealed = seal_ready(Method::POST, target, headers, rest)?;
+                let (parts, content) = self.send_to_read(sealed, memory).await?.into_parts();
+                let content = gaps.fill(&content).ok_or(Refusal::ANSWER)?;
+                Response::from_parts(parts, Full::from(content))
+            }
+        };
+        self.counts.skipped.fetch_add(skipped, Ordering::Relaxed);
+        Ok(reply)
     }
 
     /// Translates a request for embeddings, and its answer.
@@ -223,6 +267,20 @@ impl Proxy {
         if self.refuse_long && asked.truncate.replace(false) == Some(true) {
             return Err(Refusal::TRUNCATION);
         }
+        let empty = asked.empty_places();
+        let skipped = match self.skip_empty {
+            true => &empty[..],
+            false => &[],
+        };
+        if !skipped.is_empty() && skipped.len() == asked.texts.len() {
+            let mut embedded = Embedded::default();
+            embedded.insert_empty(skipped);
+            let content = embedded.write(form, &asked)?;
+            self.counts
+                .skipped
+                .fetch_add(skipped.len() as u64, Ordering::Relaxed);
+            return Ok(reply(StatusCode::OK, JSON, content));
+        }
         let model = match asked.model.take() {
             Some(model) => model,
             None => self.connect().await?.manifest().model.id.clone(),
@@ -230,10 +288,16 @@ impl Proxy {
         if asked.chooses_prompt() && !self.has_prompts().await? {
             asked.drop_purpose()?;
         }
-        let body = asked.sealed_body(&model)?;
+        let body = asked.sealed_body(&model, skipped)?;
         let sealed = seal_ready(Method::POST, EMBEDDINGS, &json_fields(), body)?;
-        let (parts, content) = self.send_to_read(sealed, memory).await?.into_parts();
-        let mut embedded = Embedded::read(&content, asked.texts.len())?;
+        let answer = self.send_to_read(sealed, memory).await;
+        let answer = answer.map_err(|error| error.name_empty(empty.first().copied()))?;
+        let (parts, content) = answer.into_parts();
+        let mut embedded = Embedded::read(&content, asked.texts.len() - skipped.len())?;
+        embedded.insert_empty(skipped);
+        self.counts
+            .skipped
+            .fetch_add(skipped.len() as u64, Ordering::Relaxed);
         embedded.duration = arrival.elapsed();
         let mut reply = reply(StatusCode::OK, JSON, embedded.write(form, &asked)?);
         if let Some(receipt) = parts.headers.get(protocol::terms::RECEIPT) {

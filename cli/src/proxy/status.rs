@@ -13,6 +13,8 @@ pub(super) struct Counts {
     pub(super) sealed_bytes: AtomicU64,
     /// Texts of which the model read the beginning only.
     pub(super) truncated: AtomicU64,
+    /// Empty texts that were not sent.
+    pub(super) skipped: AtomicU64,
 }
 
 /// Renders the status page, without scripts.
@@ -52,6 +54,7 @@ pub(super) fn page(client: &Client, counts: &Counts) -> String {
          <table border=\"1\"><tr><th>upstream</th><th>verdict</th><th>policy</th><th>proof ends</th><th>code</th></tr>{rows}</table>{}\
          <p>{} answered, {} refused by the enclave, {} failed on the way, {} bytes of content sealed and sent.</p>\
          <p>{} texts were longer than the model reads, and were truncated; <code>--refuse-long</code> refuses them.</p>\
+         <p>{} texts were empty, and were not sent (<code>--empty skip</code>).</p>\
          <p>Base URL for an OpenAI client: <code>/v1</code> on this port.</p></html>",
         render_policy(&client.policy_status()),
         count(&counts.answered),
@@ -59,6 +62,7 @@ pub(super) fn page(client: &Client, counts: &Counts) -> String {
         count(&counts.failed),
         count(&counts.sealed_bytes),
         count(&counts.truncated),
+        count(&counts.skipped),
     )
 }
 
@@ -119,6 +123,7 @@ pub(super) fn json(client: &Client, counts: &Counts) -> serde_json::Value {
         "failed": counts.failed.load(Ordering::Relaxed),
         "sealed_bytes": counts.sealed_bytes.load(Ordering::Relaxed),
         "truncated": counts.truncated.load(Ordering::Relaxed),
+        "skipped": counts.skipped.load(Ordering::Relaxed),
     })
 }
 

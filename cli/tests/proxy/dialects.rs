@@ -6,14 +6,14 @@ use fixtures::host::{MAX_WORDS, vector};
 use serde_json::{Value, json};
 
 impl Proxy {
-    fn post(&self, path: &str, body: &Value) -> (u16, String, Value) {
+    pub(super) fn post(&self, path: &str, body: &Value) -> (u16, String, Value) {
         let head =
             format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json");
         let (status, head, body) = self.send(&head, &body.to_string());
         (status, head, serde_json::from_str(&body).unwrap())
     }
 
-    fn read(&self, path: &str) -> (u16, Value) {
+    pub(super) fn read(&self, path: &str) -> (u16, Value) {
         let (status, _, body) = self.get(path);
         (status, serde_json::from_str(&body).unwrap_or_default())
     }

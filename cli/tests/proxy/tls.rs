@@ -4,6 +4,7 @@ use super::{Host, MODEL, PATIENCE, Proxy, folder};
 use base64ct::{Base64, Encoding};
 use fixtures::host::vector;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -14,9 +15,11 @@ use tokio_rustls::rustls::client::danger::{
 };
 use tokio_rustls::rustls::crypto::ring::{default_provider, sign};
 use tokio_rustls::rustls::crypto::verify_tls13_signature;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    StreamOwned,
 };
 
 /// A certificate and its key, DER.
@@ -213,4 +216,59 @@ fn it_does_not_start_with_a_certificate_or_key_that_it_cannot_use() {
         assert_eq!(output.status.code(), Some(2), "{printed}");
         assert!(printed.contains(expected), "{expected}: {printed}");
     }
+}
+
+/// Connects as a client that was given the certificate, and checks the name.
+fn trust(
+    proxy: &Proxy,
+    certificate: &CertificateDer<'static>,
+    name: &str,
+) -> Result<String, String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+    let stream = TcpStream::connect(&proxy.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut stream = StreamOwned::new(connection, stream);
+    let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream
+        .write_all(request)
+        .map_err(|error| error.to_string())?;
+    let mut answer = String::new();
+    stream
+        .read_to_string(&mut answer)
+        .map_err(|error| error.to_string())?;
+    Ok(answer)
+}
+
+#[test]
+fn clients_trust_a_self_signed_certificate_by_its_file_and_its_fingerprint() {
+    let host = Host::start(44);
+    let file = folder("proxy-tls-self-signed").join("cert.pem");
+    let flag = format!("--tls-self-signed={}", file.display());
+    let options = [flag.as_str(), "--allow-host", "host.docker.internal"];
+    let program = Command::new(env!("CARGO_BIN_EXE_clearseal"));
+    let (proxy, printed) = Proxy::start_by(program, &[&host], &options);
+    let certificate = CertificateDer::from_pem_file(&file).unwrap();
+    let digest = Sha256::digest(&certificate);
+    let digest: Vec<_> = digest.iter().map(|byte| format!("{byte:02X}")).collect();
+    let line = format!("SHA-256 of the TLS certificate: {}", digest.join(":"));
+    assert!(printed.contains(&line), "{printed:?}");
+    for name in ["localhost", "127.0.0.1", "::1", "host.docker.internal"] {
+        let answer = trust(&proxy, &certificate, name).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{name}: {answer}");
+    }
+    let error = trust(&proxy, &certificate, "embed.example").unwrap_err();
+    assert!(error.contains("not valid for name"), "{error}");
+
+    // Another run has another key.
+    let other = Proxy::start(&[&host], &["--tls-self-signed"]);
+    let error = trust(&other, &certificate, "localhost").unwrap_err();
+    assert!(error.contains("certificate"), "{error}");
 }

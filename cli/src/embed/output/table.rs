@@ -30,14 +30,25 @@ enum Column {
     Text(Vec<ByteArray>),
     Tokens(Vec<i32>),
     Truncated(Vec<bool>),
-    /// All components, and 0 for the first one of each row, 1 for the others (repetition levels).
-    Embedding(Vec<f32>, Vec<i16>),
+    Embedding(Vectors),
+}
+
+/// Vectors of the open group, and the levels of the format for nested columns.
+struct Vectors {
+    values: Vec<f32>,
+    /// 0 for the first component of each row, 1 for the others.
+    repetitions: Vec<i16>,
+    /// `present` for a component, 0 for a row without a vector.
+    definitions: Vec<i16>,
+    present: i16,
 }
 
 impl<W: Write + Send> Table<W> {
-    /// An empty one, with a column for each of `fields`.
-    pub(super) fn new(out: W, fields: &[Field]) -> Result<Self> {
-        let members = fields.iter().map(|field| member(*field).map(Arc::new));
+    /// An empty one, with a column for each of `fields`. With `has_nulls`, a row may have no vector.
+    pub(super) fn new(out: W, fields: &[Field], has_nulls: bool) -> Result<Self> {
+        let members = fields
+            .iter()
+            .map(|field| member(*field, has_nulls).map(Arc::new));
         let schema = Type::group_type_builder("schema")
             .with_fields(members.collect::<Result<Vec<_>, _>>()?)
             .build()?;
@@ -46,7 +57,10 @@ impl<W: Write + Send> Table<W> {
         let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties.build()));
         Ok(Self {
             writer: writer.context(UNWRITABLE)?,
-            columns: fields.iter().map(|field| Column::of(*field)).collect(),
+            columns: fields
+                .iter()
+                .map(|field| Column::of(*field, has_nulls))
+                .collect(),
             rows: 0,
         })
     }
@@ -84,13 +98,18 @@ impl<W: Write + Send> Table<W> {
 }
 
 impl Column {
-    fn of(field: Field) -> Self {
+    fn of(field: Field, has_nulls: bool) -> Self {
         match field {
             Field::Index => Self::Index(Vec::new()),
             Field::Text => Self::Text(Vec::new()),
             Field::Tokens => Self::Tokens(Vec::new()),
             Field::Truncated => Self::Truncated(Vec::new()),
-            Field::Embedding => Self::Embedding(Vec::new(), Vec::new()),
+            Field::Embedding => Self::Embedding(Vectors {
+                values: Vec::new(),
+                repetitions: Vec::new(),
+                definitions: Vec::new(),
+                present: if has_nulls { 2 } else { 1 },
+            }),
         }
     }
 
@@ -100,10 +119,7 @@ impl Column {
             Self::Text(values) => values.push(row.text.into()),
             Self::Tokens(values) => values.push(i32::try_from(row.tokens)?),
             Self::Truncated(values) => values.push(row.truncated),
-            Self::Embedding(values, levels) => {
-                values.extend_from_slice(row.embedding);
-                levels.extend((0..row.embedding.len()).map(|at| i16::from(at > 0)));
-            }
+            Self::Embedding(vectors) => vectors.push(row.embedding),
         }
         Ok(())
     }
@@ -118,32 +134,48 @@ impl Column {
             Self::Text(values) => put::<ByteArrayType, W>(group, values, None),
             Self::Tokens(values) => put::<Int32Type, W>(group, values, None),
             Self::Truncated(values) => put::<BoolType, W>(group, values, None),
-            Self::Embedding(values, levels) => {
-                let levels = std::mem::take(levels);
-                put::<FloatType, W>(group, values, Some(&levels))
+            Self::Embedding(vectors) => {
+                let definitions = std::mem::take(&mut vectors.definitions);
+                let repetitions = std::mem::take(&mut vectors.repetitions);
+                let levels = Some((&definitions[..], &repetitions[..]));
+                put::<FloatType, W>(group, &mut vectors.values, levels)
             }
         }
+    }
+}
+
+impl Vectors {
+    fn push(&mut self, vector: Option<&[f32]>) {
+        let Some(vector) = vector else {
+            self.repetitions.push(0);
+            self.definitions.push(0);
+            return;
+        };
+        self.values.extend_from_slice(vector);
+        let places = 0..vector.len();
+        self.repetitions.extend(places.map(|at| i16::from(at > 0)));
+        let present = std::iter::repeat_n(self.present, vector.len());
+        self.definitions.extend(present);
     }
 }
 
 fn put<T: DataType, W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: &mut Vec<T::T>,
-    repetitions: Option<&[i16]>,
+    levels: Option<(&[i16], &[i16])>,
 ) -> Result<(), ParquetError> {
     let values = std::mem::take(values);
     let Some(mut column) = group.next_column()? else {
         return Err(ParquetError::General("a column too many".to_owned()));
     };
-    // Every component is there.
-    let definitions = repetitions.map(|levels| vec![1; levels.len()]);
+    let (definitions, repetitions) = levels.unzip();
     column
         .typed::<T>()
-        .write_batch(&values, definitions.as_deref(), repetitions)?;
+        .write_batch(&values, definitions, repetitions)?;
     column.close()
 }
 
-fn member(field: Field) -> Result<Type, ParquetError> {
+fn member(field: Field, has_nulls: bool) -> Result<Type, ParquetError> {
     let required = |name: &'static str, physical: Physical| {
         Type::primitive_type_builder(name, physical).with_repetition(Repetition::REQUIRED)
     };
@@ -162,7 +194,10 @@ fn member(field: Field) -> Result<Type, ParquetError> {
                 .with_fields(vec![component])
                 .build()?;
             Type::group_type_builder("embedding")
-                .with_repetition(Repetition::REQUIRED)
+                .with_repetition(match has_nulls {
+                    true => Repetition::OPTIONAL,
+                    false => Repetition::REQUIRED,
+                })
                 .with_logical_type(Some(LogicalType::List))
                 .with_fields(vec![Arc::new(list)])
                 .build()
@@ -182,7 +217,7 @@ mod tests {
         for rows in [0, 1, GROUP, GROUP + 1] {
             let mut file = Vec::new();
             let fields = [Field::Embedding, Field::Index, Field::Text, Field::Tokens];
-            let mut table = Table::new(&mut file, &fields).unwrap();
+            let mut table = Table::new(&mut file, &fields, false).unwrap();
             for index in 0..rows {
                 let text = format!("line {index}, ünlike");
                 table
@@ -191,7 +226,7 @@ mod tests {
                         text: &text,
                         tokens: 7,
                         truncated: false,
-                        embedding: &[index as f32, -0.5],
+                        embedding: Some(&[index as f32, -0.5]),
                     })
                     .unwrap();
             }
@@ -210,5 +245,31 @@ mod tests {
                 assert_eq!(row.get_int(3).unwrap(), 7);
             }
         }
+    }
+
+    #[test]
+    fn a_row_without_a_vector_is_null() {
+        let vectors = [None, Some([1.0, 2.0]), None, Some([3.0, 4.0])];
+        let mut file = Vec::new();
+        let mut table = Table::new(&mut file, &[Field::Embedding], true).unwrap();
+        for vector in &vectors {
+            let row = Row {
+                index: 0,
+                text: "",
+                tokens: 0,
+                truncated: false,
+                embedding: vector.as_ref().map(|vector| &vector[..]),
+            };
+            table.write(&row).unwrap();
+        }
+        table.finish().unwrap();
+        let reader = SerializedFileReader::new(Bytes::from(file)).unwrap();
+        let rows = reader.get_row_iter(None).unwrap();
+        let read = rows.map(|row| {
+            let row = row.unwrap();
+            let vector = row.get_list(0).ok()?;
+            Some([vector.get_float(0).unwrap(), vector.get_float(1).unwrap()])
+        });
+        assert_eq!(read.collect::<Vec<_>>(), vectors);
     }
 }

@@ -11,6 +11,7 @@ use super::{Asked, Form};
 use crate::proxy::refusal::Refusal;
 
 /// Vectors of an answer, in the order of their texts.
+#[derive(Default)]
 pub(in crate::proxy) struct Embedded {
     rows: Vec<Vec<f32>>,
     /// Tokens of all texts.
@@ -57,6 +58,23 @@ impl Embedded {
                 duration: Duration::ZERO,
             }),
             false => Err(Refusal::ANSWER),
+        }
+    }
+
+    /// Puts empty vectors at these places, which are in ascending order.
+    pub(in crate::proxy) fn insert_empty(&mut self, places: &[usize]) {
+        let (mut rows, mut places) = (std::mem::take(&mut self.rows).into_iter(), places.iter());
+        let mut next = places.next();
+        loop {
+            let row = match next {
+                Some(place) if *place == self.rows.len() => {
+                    next = places.next();
+                    Some(Vec::new())
+                }
+                _ => rows.next(),
+            };
+            let Some(row) = row else { return };
+            self.rows.push(row);
         }
     }
 
@@ -214,7 +232,7 @@ pub(in crate::proxy) fn write_info(
 }
 
 /// Most texts that an enclave takes in one request.
-const MAX_TEXTS: usize = 2048;
+pub(in crate::proxy) const MAX_TEXTS: usize = 2048;
 
 #[cfg(test)]
 mod tests {
@@ -242,6 +260,24 @@ mod tests {
         );
         assert_eq!(read(&answer(r#"{"index":0,"embedding":[1.0]}"#), 1), None);
         assert_eq!(read("{}", 0), None);
+    }
+
+    #[test]
+    fn empty_vectors_take_their_places() {
+        for (rows, places, expected) in [
+            (&[1.0, 2.0][..], &[0, 2, 4][..], &[0, 1, 0, 1, 0][..]),
+            (&[1.0], &[], &[1]),
+            (&[], &[0, 1], &[0, 0]),
+            (&[1.0], &[1], &[1, 0]),
+        ] {
+            let mut embedded = Embedded {
+                rows: rows.iter().map(|row| vec![*row]).collect(),
+                ..Embedded::default()
+            };
+            embedded.insert_empty(places);
+            let lengths: Vec<_> = embedded.rows.iter().map(Vec::len).collect();
+            assert_eq!(lengths, expected);
+        }
     }
 
     #[test]

@@ -220,12 +220,23 @@ impl Asked {
         }
     }
 
-    /// Writes the body of the sealed request. Base64 is the smallest form that is JSON.
-    pub(in crate::proxy) fn sealed_body(&self, model: &str) -> Result<Bytes, Refusal> {
+    /// Places of the empty texts.
+    pub(in crate::proxy) fn empty_places(&self) -> Vec<usize> {
+        let texts = self.texts.iter().enumerate();
+        let empty = texts.filter(|(_, text)| text.is_empty());
+        empty.map(|(place, _)| place).collect()
+    }
+
+    /// Writes the body of the sealed request, without the texts at `skipped`. Base64 is the smallest form that is JSON.
+    pub(in crate::proxy) fn sealed_body(
+        &self,
+        model: &str,
+        skipped: &[usize],
+    ) -> Result<Bytes, Refusal> {
         #[derive(Serialize)]
         struct Body<'a> {
             model: &'a str,
-            input: &'a [String],
+            input: Vec<&'a str>,
             encoding_format: &'static str,
             #[serde(skip_serializing_if = "Option::is_none")]
             truncate: Option<bool>,
@@ -242,9 +253,11 @@ impl Asked {
             Some(Prompt::ForPurpose(name)) => (None, Some(*name)),
             Some(Prompt::Named(name)) => (None, Some(&**name)),
         };
+        let texts = self.texts.iter().enumerate();
+        let kept = texts.filter(|(place, _)| skipped.binary_search(place).is_err());
         let body = Body {
             model,
-            input: &self.texts,
+            input: kept.map(|(_, text)| text.as_str()).collect(),
             encoding_format: "base64",
             truncate: self.truncate,
             dimensions: &self.dimensions,
@@ -330,7 +343,7 @@ mod tests {
         let refused = |refusal: Refusal| format!("{refusal:?}");
         let asked = Asked::read(form, body.as_bytes()).map_err(refused)?;
         let model = asked.model.clone().unwrap_or_else(|| "attested".to_owned());
-        let body = asked.sealed_body(&model).map_err(refused)?;
+        let body = asked.sealed_body(&model, &[]).map_err(refused)?;
         Ok(String::from_utf8(body.to_vec()).unwrap())
     }
 
@@ -382,7 +395,7 @@ mod tests {
         let body = br#"{"model":"m","texts":["a"],"input_type":"search_query"}"#;
         let mut asked = Asked::read(&COHERE_EMBED, body).unwrap();
         assert!(asked.chooses_prompt() && asked.drop_purpose().is_ok());
-        let sealed = asked.sealed_body("m").unwrap();
+        let sealed = asked.sealed_body("m", &[]).unwrap();
         assert_eq!(
             sealed,
             r#"{"model":"m","input":["a"],"encoding_format":"base64"}"#
