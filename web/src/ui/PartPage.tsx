@@ -2,7 +2,7 @@ import { useEffect, useSyncExternalStore } from "react";
 import { Button } from "./Button";
 import { Failure } from "./Failure";
 import "./failure.css";
-import type { Part } from "./part";
+import { NoHash, type Part } from "./part";
 import { FileChanged } from "./pinned";
 
 interface PartPageProps {
@@ -35,9 +35,15 @@ export function PartPage({ part, what, loading }: PartPageProps) {
           <p>
             <strong>{what} could not be shown.</strong> {explain(view.error)}
           </p>
-          <Button icon="repeat" onClick={part.load}>
-            Try again
-          </Button>
+          {view.error instanceof NoHash ? (
+            <Button icon="repeat" onClick={() => location.reload()}>
+              Reload the page
+            </Button>
+          ) : (
+            <Button icon="repeat" onClick={part.load}>
+              Try again
+            </Button>
+          )}
         </div>
       );
   }
@@ -46,6 +52,9 @@ export function PartPage({ part, what, loading }: PartPageProps) {
 function explain(error: Error): string {
   if (error instanceof FileChanged) {
     return `It did not run: ${error.message}. Reload the page, which may have a newer version. Your text stays.`;
+  }
+  if (error instanceof NoHash) {
+    return "Its script failed too often, and this page has no further address for it. Reload the page. Your text stays.";
   }
   return navigator.onLine
     ? "Its files could not be loaded: the network failed, or the server has another version of this page. Try again; if this repeats, reload the page. Your text stays."

@@ -8,21 +8,39 @@ export type PartView =
   | { readonly at: "loaded"; readonly Content: ComponentType }
   | { readonly at: "failed"; readonly error: Error };
 
+/** The import map has no hash for an address: the browser would run whatever the server sends for it. */
+export class NoHash extends Error {
+  constructor(address: string, cause: unknown) {
+    super(`this page has no hash for ${address}, and imports nothing without one`, { cause });
+    this.name = "NoHash";
+  }
+}
+
+interface Content {
+  readonly default: ComponentType;
+}
+
 /** Pauses before the further attempts. */
 const PAUSES_MS = [500, 1_500, 4_000];
 
 /** A part of the page with its own script and styles, which load when it is first shown. */
 export class Part extends Store<PartView> {
-  readonly #import: () => Promise<{ default: ComponentType }>;
+  readonly #import: () => Promise<Content>;
+  readonly #importAt: (address: string) => Promise<Content>;
   readonly #files: readonly string[];
   #attempts = 0;
   #failedImports = 0;
   #loading: Promise<void> | null = null;
 
   /** `name` is that of its file, by which the build lists what it consists of (vite.config.ts). */
-  constructor(name: string, load: () => Promise<{ default: ComponentType }>) {
+  constructor(
+    name: string,
+    load: () => Promise<Content>,
+    importAt: (address: string) => Promise<Content> = (address) => import(/* @vite-ignore */ address),
+  ) {
     super({ at: "loading" });
     this.#import = load;
+    this.#importAt = importAt;
     this.#files = filesOf(name);
   }
 
@@ -52,7 +70,7 @@ export class Part extends Store<PartView> {
         return;
       } catch (cause) {
         const pause = PAUSES_MS[attempt];
-        if (pause === undefined || !navigator.onLine || cause instanceof FileChanged) {
+        if (pause === undefined || !navigator.onLine || isFinal(cause)) {
           this.show({ at: "failed", error: cause instanceof Error ? cause : new Error(String(cause)) });
           return;
         }
@@ -61,7 +79,7 @@ export class Part extends Store<PartView> {
     }
   }
 
-  async #attempt(): Promise<{ default: ComponentType }> {
+  async #attempt(): Promise<Content> {
     this.#attempts += 1;
     const [script, ...styles] = this.#files;
     const styled = Promise.all(styles.map((style) => loadStyle(style, this.#attempts)));
@@ -70,19 +88,31 @@ export class Part extends Store<PartView> {
   }
 
   /** A module whose fetch failed stays failed under its address (HTML §8.1.4.2), so that further attempts need others. */
-  async #importScript(script: string | undefined): Promise<{ default: ComponentType }> {
-    let again = "";
-    if (script !== undefined && this.#failedImports > 0) {
-      // The import map lists few other addresses: uses one only when the file arrives.
-      await (await fetchPageFile(script, { cache: "reload" })).arrayBuffer();
-      again = `${script}?attempt=${this.#failedImports + 1}`;
-    }
+  async #importScript(script: string | undefined): Promise<Content> {
+    const retries = script !== undefined && this.#failedImports > 0;
+    const address = retries ? `${script}?attempt=${this.#failedImports + 1}` : script;
+    if (address !== undefined) requireHash(address);
+    // The import map lists few other addresses: uses one only when the file arrives.
+    if (retries) await (await fetchPageFile(script, { cache: "reload" })).arrayBuffer();
     try {
-      return again === "" ? await this.#import() : await import(/* @vite-ignore */ again);
+      return retries && address !== undefined ? await this.#importAt(address) : await this.#import();
     } catch (cause) {
       this.#failedImports += 1;
       throw cause;
     }
+  }
+}
+
+/** A further attempt in this load of the page would fail alike. */
+function isFinal(cause: unknown): boolean {
+  return cause instanceof FileChanged || cause instanceof NoHash;
+}
+
+function requireHash(address: string): void {
+  try {
+    hashOf(address);
+  } catch (cause) {
+    throw new NoHash(address, cause);
   }
 }
 
