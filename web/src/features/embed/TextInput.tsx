@@ -1,19 +1,12 @@
 import { type ChangeEvent, type ClipboardEvent, type KeyboardEvent, useId, useRef, useState } from "react";
 import { Button } from "../../ui/Button";
-import { count, plural } from "../../ui/format";
+import { plural } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { type Refusal, Refusals } from "../../ui/Refusals";
-import { inSlices } from "../../ui/slices";
 import "../../ui/text-box.css";
 import { useDropTarget } from "../../ui/useDropTarget";
-import {
-  type DroppedFile,
-  type Input,
-  MAX_FILE_BYTES,
-  MAX_TYPED_CHARACTERS,
-  NO_INPUT,
-  parseFileSliced,
-} from "./input";
+import { type DroppedFile, type Input, MAX_TYPED_CHARACTERS, NO_INPUT } from "./input";
+import { readFiles } from "./read-files";
 import "./text-input.css";
 
 interface TextInputProps {
@@ -34,44 +27,42 @@ const EXAMPLE = [
   "A kitten naps next to the heater.",
 ].join("\n");
 
-/** Files of the tab before a reload have smaller numbers. */
-let lastFile = Date.now();
-
 /** One item per line, and files whose records are items. The input ends with the tab. */
 export function TextInput({ input, count: items, onInput, onSubmit }: TextInputProps) {
   const id = useId();
   const picker = useRef<HTMLInputElement>(null);
   const [refusals, setRefusals] = useState<readonly Refusal[]>([]);
+  const [reading, setReading] = useState(() => new AbortController());
   const empty = input.text === "" && input.files.length === 0;
 
-  const add = async (files: readonly File[]) => {
+  const add = (files: readonly File[]) => {
     const others = (shown: readonly Refusal[], { name }: { name: string }) =>
       shown.filter((refusal) => refusal.name !== name);
     const take = (file: DroppedFile) => {
       onInput((before) => ({ ...before, files: [...before.files, file] }));
       setRefusals((shown) => others(shown, file));
     };
+    const refuse = (refusal: Refusal) => setRefusals((shown) => [...others(shown, refusal), refusal]);
     setRefusals([]);
-    for (const file of files) {
-      const outcome = await read(file, take);
-      if ("why" in outcome) setRefusals((shown) => [...others(shown, outcome), outcome]);
-      else take(outcome);
-    }
+    void readFiles(files, { take, refuse }, reading.signal);
   };
   // The browser itself inserts dropped text into the box.
-  const target = useDropTarget(({ files }) => void add([...files]), "files");
+  const target = useDropTarget(({ files }) => add([...files]), "files");
   const onPick = (event: ChangeEvent<HTMLInputElement>) => {
-    void add([...(event.target.files ?? [])]);
+    add([...(event.target.files ?? [])]);
     event.target.value = "";
   };
   const onPaste = (event: ClipboardEvent) => {
     const text = event.clipboardData.getData("text/plain");
     if (text.length + input.text.length <= MAX_TYPED_CHARACTERS) return;
     event.preventDefault();
-    void add([new File([text], "pasted text.txt", { type: "text/plain" })]);
+    add([new File([text], "pasted text.txt", { type: "text/plain" })]);
   };
 
   const clear = () => {
+    // A file that is still being read belongs to the cleared input.
+    reading.abort();
+    setReading(new AbortController());
     onInput(() => NO_INPUT);
     setRefusals([]);
   };
@@ -180,40 +171,4 @@ function FileLine({ file, onInput }: { file: DroppedFile; onInput: TextInputProp
       </Button>
     </li>
   );
-}
-
-async function read(file: File, take: (file: DroppedFile) => void): Promise<DroppedFile | Refusal> {
-  if (file.size > MAX_FILE_BYTES) {
-    return {
-      name: file.name,
-      why: `It is larger than ${count(MAX_FILE_BYTES / 1024 / 1024)} MiB.`,
-      remedy: "Split it, or use the command `clearseal embed`, which streams.",
-    };
-  }
-  let bytes: ArrayBuffer;
-  try {
-    bytes = await file.arrayBuffer();
-  } catch {
-    return {
-      name: file.name,
-      why: "The browser could not read it.",
-      remedy: "Check that it still exists and that you may read it, then add it again.",
-    };
-  }
-  let content: string;
-  try {
-    content = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    return { name: file.name, why: "It is not UTF-8 text.", remedy: "Save it as UTF-8 and drop it again." };
-  }
-  const parsed = await inSlices(parseFileSliced(file.name, content));
-  lastFile += 1;
-  const id = lastFile;
-  if (parsed.status === "read") return { id, name: file.name, table: parsed.table, column: parsed.column };
-  const { why, remedy, rest } = parsed;
-  if (!rest) return { name: file.name, why, remedy };
-  const { table, column, skipped } = rest;
-  const label = `Skip ${plural(skipped.length, "line")}, take ${plural(table.records.length, "record")}`;
-  const act = () => take({ id, name: file.name, table, column, skipped: skipped.length });
-  return { name: file.name, why, remedy, alternative: { label, act } };
 }
