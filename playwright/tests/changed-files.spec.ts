@@ -229,4 +229,6 @@ test("the page comes with its two policies", async ({ page, stack }) => {
     /script-src 'self' 'wasm-unsafe-eval' 'sha256-[\w+/=]+';/,
   );
   expect(headers["content-security-policy"]).toContain("worker-src blob:;");
+  // The page has no fonts, no manifest and no image in its own text.
+  expect(headers["content-security-policy"]).not.toMatch(/font-src|manifest-src|data:/);
 });
