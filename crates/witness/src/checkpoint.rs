@@ -77,6 +77,11 @@ impl Checkpoint {
     pub fn is_possible(&self) -> bool {
         self.tree.size > 0 || self.tree.root == empty_root()
     }
+
+    /// Whether `other`, of the same log, has this size and another root: the log has two histories.
+    pub fn forks(&self, other: &Tree) -> bool {
+        self.tree.size == other.size && self.tree.root != other.root
+    }
 }
 
 impl fmt::Display for Checkpoint {

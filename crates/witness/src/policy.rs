@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::checkpoint::{Checkpoint, CheckpointError};
 use crate::key::{KeyError, Use, Verifier};
+use crate::lines::number;
 use crate::note::{Note, NoteError};
 
 /// Longest policy in bytes.
@@ -188,9 +189,8 @@ impl Reader {
                 let threshold = match threshold {
                     "all" => found.len(),
                     "any" => 1,
-                    count => count
-                        .parse()
-                        .ok()
+                    count => number(count)
+                        .and_then(|count| usize::try_from(count).ok())
                         .filter(|count| (1..=found.len()).contains(count))
                         .ok_or("the threshold is not all, any or a number from 1 to that of the members")?,
                 };

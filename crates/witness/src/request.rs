@@ -148,6 +148,8 @@ impl AddCheckpoint {
             return Err(Refusal::Inconsistent(ProofError::RootMismatch));
         }
         match stored {
+            // Whatever the path is.
+            Some(stored) if checkpoint.forks(stored) => Err(ProofError::Forked),
             Some(stored) => consistency(stored, &checkpoint.tree, &self.path),
             None if self.path.is_empty() => Ok(()),
             None => Err(ProofError::PathLength),

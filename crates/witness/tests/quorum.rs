@@ -154,6 +154,8 @@ fn policies_of_another_form_are_refused() {
         "group g 0 w1\nquorum g\n",
         "group g 2 w1\nquorum g\n",
         "group g -1 w1\nquorum g\n",
+        "group g +1 w1\nquorum g\n",
+        "group g 01 w1\nquorum g\n",
         "group g all\nquorum g\n",
         "group g some w1\nquorum g\n",
         "group g any w1 w1\nquorum g\n",

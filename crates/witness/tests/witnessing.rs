@@ -42,6 +42,14 @@ fn a_second_history_is_not_cosigned() {
         submit(&second.request(20, 40), Some(&stored)),
         Err(Refusal::Inconsistent(ProofError::Inconsistent))
     );
+    let with_path = AddCheckpoint {
+        path: second.request(10, 20).path,
+        ..second.request(20, 20)
+    };
+    assert_eq!(
+        submit(&with_path, Some(&stored)),
+        Err(Refusal::Inconsistent(ProofError::Forked))
+    );
     // With the honest path to a dishonest root.
     let mixed = AddCheckpoint {
         path: first.request(20, 40).path,
