@@ -16,8 +16,10 @@ use ::witness::key::{Signer, Use};
 use anyhow::{Context, Result};
 use error_codes::Coded;
 use merkle::json::{from_hex, hex};
+use serde::Serialize;
 
 use crate::args::{WitnessArgs, WitnessCommand};
+use crate::shown::ascii_json;
 use crate::{input, private, render};
 use config::Config;
 use store::Store;
@@ -70,6 +72,7 @@ pub(crate) fn run(command: &WitnessCommand) -> Result<ExitCode> {
     match command {
         WitnessCommand::Init(args) => init(args),
         WitnessCommand::Run(args) => serve(args),
+        WitnessCommand::Forks(args) => print_forks(args),
     }
 }
 
@@ -129,5 +132,30 @@ fn serve(args: &WitnessArgs) -> Result<ExitCode> {
         .build()
         .context("the operating system gives no threads")?;
     runtime.block_on(server::serve(config, signer, store))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Two checkpoints of one size with different roots, which the log of this origin signed.
+#[derive(Serialize)]
+struct Fork {
+    origin: String,
+    first: String,
+    second: String,
+}
+
+fn print_forks(args: &WitnessArgs) -> Result<ExitCode> {
+    let config = Config::read(&args.config)?;
+    let (_, id) = read_key(&config.key, &config.name)?;
+    let forks = Store::open(&config.database, &id)?.list_forks();
+    let forks = forks.map_err(WitnessError::from)?.into_iter();
+    let lines = forks.map(|[origin, first, second]| {
+        let fork = Fork {
+            origin,
+            first,
+            second,
+        };
+        serde_json::to_string(&fork).map(|json| ascii_json(&json))
+    });
+    render::lines(&lines.collect::<Result<Vec<_>, _>>()?)?;
     Ok(ExitCode::SUCCESS)
 }

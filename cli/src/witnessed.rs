@@ -7,7 +7,7 @@ use ::witness::note::{Note, NoteError};
 use ::witness::policy::{Policy, Witnessed, WitnessedError};
 use ::witness::proof::{MalformedProof, TlogProof};
 use ::witness::record;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use error_codes::Coded;
 use merkle::json::hex;
 use merkle::verify::{ProofError, Tree};
@@ -32,6 +32,18 @@ enum Refusal {
     #[error(transparent)]
     #[coded(transparent)]
     Witnessed(#[from] WitnessedError),
+    /// The earlier checkpoint is of another log.
+    #[error("the earlier checkpoint is of {earlier:?}, and this one is of {origin:?}")]
+    #[coded(
+        "WITNESSED_EARLIER_OTHER_LOG",
+        remedy = "Name a checkpoint of the same log with --earlier; if the log changed its origin, it began a new history."
+    )]
+    OtherLog {
+        /// Origin of the earlier checkpoint.
+        earlier: String,
+        /// Origin of the judged one.
+        origin: String,
+    },
     /// Of the entry, or of the earlier checkpoint.
     #[error(transparent)]
     #[coded(transparent)]
@@ -123,9 +135,13 @@ fn judge(
     if let (Some(proof), Some(record)) = (&proof, record) {
         proof.verify(&record::entry(record), &tree)?;
     }
-    if let Some(earlier) = earlier
-        && earlier.origin == witnessed.checkpoint.origin
-    {
+    if let Some(earlier) = earlier {
+        if earlier.origin != witnessed.checkpoint.origin {
+            return Err(Refusal::OtherLog {
+                earlier: earlier.origin.clone(),
+                origin: witnessed.checkpoint.origin,
+            });
+        }
         compare(&earlier.tree, &tree)?;
     }
     Ok((witnessed, proof.map(|proof| proof.index)))
@@ -172,8 +188,7 @@ fn refuse(refusal: &Refusal) -> Report {
 
 fn print(report: &Report, json: bool) -> Result<()> {
     if json {
-        let json = serde_json::to_string_pretty(report).context("cannot write JSON")?;
-        return render::lines(&json.lines().map(str::to_owned).collect::<Vec<_>>());
+        return render::json(report);
     }
     let time = |seconds: u64| render::time(seconds.saturating_mul(1000));
     let lines = match report {

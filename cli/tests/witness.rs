@@ -108,7 +108,10 @@ fn answers_have_the_status_of_the_specification() {
     let (status, head, size) = witness.post(&log.request(0, 9).to_text());
     assert_eq!((status, size.as_str()), (409, "5\n"));
     assert!(head.contains("text/x.tlog.size"), "{head}");
-    assert_eq!(witness.post(&other.request(5, 5).to_text()).0, 422);
+    let (status, head, told) = witness.post(&other.request(5, 5).to_text());
+    assert_eq!(status, 409, "{told}");
+    assert!(!head.contains("text/x.tlog.size"), "{head}");
+    assert!(told.contains("WITNESS_INCONSISTENT"), "{told}");
     assert_eq!(witness.post(&other.request(5, 9).to_text()).0, 422);
     assert_eq!(witness.post("old 5\n").0, 400);
     let shrunk = log.request(0, 3).to_text().replacen("old 0", "old 5", 1);
@@ -122,6 +125,14 @@ fn answers_have_the_status_of_the_specification() {
     foreign.note.sign(signature);
     assert_eq!(witness.post(&foreign.to_text()).0, 403);
     assert_eq!(witness.post(&log.request(5, 9).to_text()).0, 200);
+
+    drop(witness);
+    let forks = command(folder.path(), "forks");
+    assert_eq!(forks.status, 0, "{}", forks.err);
+    let fork = forks.json();
+    assert_eq!(fork["origin"], ORIGIN);
+    assert_eq!(fork["first"], log.note(5).to_string());
+    assert_eq!(fork["second"], other.note(5).to_string());
 }
 
 #[test]
@@ -146,7 +157,7 @@ fn a_killed_witness_never_cosigns_a_second_history() {
         let stored = body.trim_end().parse().unwrap();
         assert!(stored == known || stored == size, "{stored}");
         known = stored;
-        assert_eq!(witness.post(&other.request(known, known).to_text()).0, 422);
+        assert_eq!(witness.post(&other.request(known, known).to_text()).0, 409);
         assert_eq!(witness.post(&log.request(known, known).to_text()).0, 200);
     }
 }
@@ -193,11 +204,13 @@ fn a_cosigned_record_is_verified_offline() {
     let log_key = SmallLog::key();
     let policy = format!("log {}\nwitness w1 {key}\nquorum w1\n", log_key.verifier());
     let forked = SmallLog::new(2).note(20).to_string();
+    let foreign = forked.replace(ORIGIN, "other.example");
     for (name, contents) in [
         ("policy.txt", policy.into_bytes()),
         ("checkpoint.txt", note.to_string().into_bytes()),
         ("alone.txt", alone.into_bytes()),
         ("forked.txt", forked.into_bytes()),
+        ("foreign.txt", foreign.into_bytes()),
         ("7.tlog-proof", proof.to_string().into_bytes()),
         ("7.record", log.record(7)),
         ("8.record", log.record(8)),
@@ -231,6 +244,10 @@ fn a_cosigned_record_is_verified_offline() {
         (
             &["checkpoint.txt", "--earlier", "forked.txt"],
             "HISTORY_FORKED",
+        ),
+        (
+            &["checkpoint.txt", "--earlier", "foreign.txt"],
+            "WITNESSED_EARLIER_OTHER_LOG",
         ),
         (
             &["checkpoint.txt", "--at", "2100-01-01T00:00:00Z"],

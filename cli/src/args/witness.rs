@@ -14,6 +14,10 @@ pub(crate) enum WitnessCommand {
     ///
     /// Refuses to start without the database that `init` made for this key: it may have cosigned a history that it no longer knows.
     Run(WitnessArgs),
+    /// Print the kept proofs of second histories: for each log, two signed checkpoints of one size with different roots.
+    ///
+    /// JSON lines with `origin`, `first` and `second`. Stop the witness first: one process uses the database at a time.
+    Forks(WitnessArgs),
 }
 
 #[derive(Debug, Args)]

@@ -15,6 +15,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use merkle::verify::ProofError;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
@@ -125,6 +126,11 @@ async fn answer(witness: Arc<Witness>, request: Request<Incoming>) -> Answer {
     match tokio::task::spawn_blocking(move || witness.cosign(&body)).await {
         Ok(Ok(line)) => reply(StatusCode::OK, TEXT, line),
         Ok(Err(StoreError::Refused(refusal))) => refuse(&refusal),
+        Ok(Err(error @ StoreError::Clock { .. })) => {
+            notice(&error.to_string());
+            let told = "The clock of the witness is wrong\n";
+            reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, told.to_owned())
+        }
         Ok(Err(error)) => fail(&error.to_string()),
         Err(_) => fail("the request panicked"),
     }
@@ -150,10 +156,8 @@ fn refuse(refusal: &Refusal) -> Answer {
                 format!("{size}\n"),
             );
         }
-        Refusal::Inconsistent(_) => {
-            notice(&ErrorLine(refusal).to_string());
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
+        Refusal::Inconsistent(ProofError::Forked) => StatusCode::CONFLICT,
+        Refusal::Inconsistent(_) => StatusCode::UNPROCESSABLE_ENTITY,
         _ => StatusCode::BAD_REQUEST,
     };
     reply(status, TEXT, format!("{}\n", ErrorLine(refusal)))
@@ -164,8 +168,12 @@ impl Witness {
     fn cosign(&self, body: &[u8]) -> Result<String, StoreError> {
         let request = AddCheckpoint::parse(body)?;
         let checkpoint = request.authenticate(&self.logs)?;
-        self.store.advance(&request, &checkpoint)?;
-        let time = moment::now().0 / 1000;
-        Ok(self.signer.sign(request.note.text(), time).to_string())
+        let stored = self
+            .store
+            .advance(&request, &checkpoint, || moment::now().0 / 1000);
+        if let Err(StoreError::Refused(refusal @ Refusal::Inconsistent(_))) = &stored {
+            notice(&format!("{}: {}", checkpoint.origin, ErrorLine(refusal)));
+        }
+        Ok(self.signer.sign(request.note.text(), stored?).to_string())
     }
 }

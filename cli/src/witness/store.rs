@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ::witness::checkpoint::Checkpoint;
 use ::witness::request::{AddCheckpoint, Refusal};
-use merkle::verify::{ProofError, Tree};
+use merkle::verify::Tree;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
 use super::WitnessError;
@@ -16,6 +16,9 @@ const TREES: TableDefinition<'_, &str, (u64, &[u8; 32], &str)> = TableDefinition
 /// Origin of a log → two checkpoints of one size with different roots, which the log signed.
 const FORKS: TableDefinition<'_, &str, (&str, &str)> = TableDefinition::new("forks");
 
+/// Origin of a log → time of the last cosignature, in Unix seconds.
+const TIMES: TableDefinition<'_, &str, u64> = TableDefinition::new("times");
+
 /// Bytes of the file that are cached in memory.
 const CACHE: usize = 16 << 20;
 
@@ -24,6 +27,14 @@ const CACHE: usize = 16 << 20;
 pub(super) enum StoreError {
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// A larger tree must not have an earlier time.
+    #[error("the clock shows {now}, and the last cosignature is of {last}")]
+    Clock {
+        /// Unix seconds.
+        now: u64,
+        /// Unix seconds.
+        last: u64,
+    },
     #[error("{0}")]
     Unavailable(#[from] redb::Error),
 }
@@ -78,7 +89,10 @@ impl Store {
         // An empty file is one whose contents were lost.
         if std::fs::metadata(path).is_ok_and(|found| found.len() > 0) {
             let open = || {
-                let database = Database::builder().set_cache_size(CACHE).open(path)?;
+                let mut builder = Database::builder();
+                // A changed file is reported; otherwise the library may panic on it.
+                let builder = builder.set_cache_size(CACHE);
+                let database = builder.set_check_integrity_on_open(true).open(path)?;
                 let read = database.begin_read()?;
                 let found = read
                     .open_table(IDENTITY)?
@@ -92,49 +106,73 @@ impl Store {
         Err(lost())
     }
 
-    /// Decides on a request, and stores its tree where the witness may cosign it. When this returns, the tree is on disk. One request
-    /// at a time: a second one waits for the first.
+    /// Decides on a request, and stores its tree where the witness may cosign it, with the time of the cosignature, which it returns.
+    /// When this returns, both are on disk. One request at a time: a second one waits for the first, and reads the clock after it.
     pub(super) fn advance(
         &self,
         request: &AddCheckpoint,
         checkpoint: &Checkpoint,
-    ) -> Result<(), StoreError> {
+        clock: impl FnOnce() -> u64,
+    ) -> Result<u64, StoreError> {
         let origin = checkpoint.origin.as_str();
         let note = request.note.to_string();
         let mut write = self.0.begin_write()?;
         // Otherwise the library reads the whole file after a crash.
         write.set_quick_repair(true);
-        let decision = {
+        let (outcome, is_changed) = {
             let mut trees = write.open_table(TREES)?;
             let stored = trees.get(origin)?.map(|stored| {
                 let (size, root, note) = stored.value();
                 (Tree { size, root: *root }, note.to_owned())
             });
-            let decision = request.decide(checkpoint, stored.as_ref().map(|(tree, _)| tree));
-            match (&decision, &stored) {
-                (Ok(()), _) => {
-                    let tree = &checkpoint.tree;
-                    trees.insert(origin, (tree.size, &tree.root, note.as_str()))?;
-                }
-                (Err(Refusal::Inconsistent(ProofError::Forked)), Some((_, first))) => {
-                    let mut forks = write.open_table(FORKS)?;
-                    if forks.get(origin)?.is_none() {
-                        forks.insert(origin, (first.as_str(), note.as_str()))?;
+            match request.decide(checkpoint, stored.as_ref().map(|(tree, _)| tree)) {
+                Ok(()) => {
+                    let mut times = write.open_table(TIMES)?;
+                    let last = times.get(origin)?.map_or(0, |time| time.value());
+                    let now = clock();
+                    if now == 0 || now < last {
+                        (Err(StoreError::Clock { now, last }), false)
+                    } else {
+                        let tree = &checkpoint.tree;
+                        trees.insert(origin, (tree.size, &tree.root, note.as_str()))?;
+                        times.insert(origin, now)?;
+                        (Ok(now), true)
                     }
                 }
-                _ => {}
+                Err(refusal) => {
+                    let mut is_new = false;
+                    // Also in a request that is refused for its `old`: the log has signed the checkpoint.
+                    if let Some((tree, first)) = &stored
+                        && checkpoint.forks(tree)
+                    {
+                        let mut forks = write.open_table(FORKS)?;
+                        is_new = forks.get(origin)?.is_none();
+                        if is_new {
+                            forks.insert(origin, (first.as_str(), note.as_str()))?;
+                        }
+                    }
+                    (Err(refusal.into()), is_new)
+                }
             }
-            decision
         };
-        write.commit()?;
-        Ok(decision?)
+        // A refusal must not cost a write to the disk.
+        match is_changed {
+            true => write.commit()?,
+            false => write.abort()?,
+        }
+        outcome
     }
 
-    /// Whether the database holds the proof of two histories of this log.
-    #[cfg(test)]
-    pub(super) fn has_fork(&self, origin: &str) -> Result<bool, StoreError> {
+    /// The kept proofs of two histories: origin, and two checkpoints of one size.
+    pub(super) fn list_forks(&self) -> Result<Vec<[String; 3]>, StoreError> {
         let read = self.0.begin_read()?;
-        Ok(read.open_table(FORKS)?.get(origin)?.is_some())
+        let mut found = Vec::new();
+        for fork in read.open_table(FORKS)?.iter()? {
+            let (origin, notes) = fork?;
+            let (first, second) = notes.value();
+            found.push([origin.value(), first, second].map(str::to_owned));
+        }
+        Ok(found)
     }
 }
 

@@ -3,9 +3,10 @@
 
 use super::small_log::{ORIGIN, SmallLog};
 use super::*;
+use merkle::verify::ProofError;
 
 fn advance(store: &Store, log: &SmallLog, old: u64, size: u64) -> Result<(), Refusal> {
-    match store.advance(&log.request(old, size), &log.checkpoint(size)) {
+    match store.advance(&log.request(old, size), &log.checkpoint(size), || 7) {
         Err(StoreError::Refused(refusal)) => Err(refusal),
         outcome => {
             outcome.unwrap();
@@ -27,13 +28,45 @@ fn a_restart_keeps_the_last_tree_and_refuses_a_second_history() {
     let store = Store::open(&path, &[7; 32]).unwrap();
     let conflict = Err(Refusal::Conflict { size: 9 });
     assert_eq!(advance(&store, &log, 0, 9), conflict);
+    assert_eq!(advance(&store, &other, 0, 8), conflict);
+    assert_eq!(store.list_forks().unwrap(), <[[String; 3]; 0]>::default());
+    // Refused for its `old`, and yet a proof.
     assert_eq!(advance(&store, &other, 0, 9), conflict);
-    assert!(!store.has_fork(ORIGIN).unwrap());
+    let fork = [log.note(9).to_string(), other.note(9).to_string()];
+    let [first, second] = fork;
+    let fork = [ORIGIN.to_owned(), first, second];
+    assert_eq!(store.list_forks().unwrap(), [fork.clone()]);
     let forked = Err(Refusal::Inconsistent(ProofError::Forked));
     assert_eq!(advance(&store, &other, 9, 9), forked);
-    assert!(store.has_fork(ORIGIN).unwrap());
+    assert_eq!(store.list_forks().unwrap(), [fork]);
     assert!(advance(&store, &other, 9, 20).is_err());
     assert_eq!(advance(&store, &log, 9, 20), Ok(()));
+}
+
+#[test]
+fn a_larger_tree_has_no_earlier_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.redb");
+    Store::create(&path, &[7; 32]).unwrap();
+    let log = SmallLog::new(1);
+    let at = |store: &Store, old, size, time| {
+        let (request, checkpoint) = (log.request(old, size), log.checkpoint(size));
+        store.advance(&request, &checkpoint, || time)
+    };
+    let store = Store::open(&path, &[7; 32]).unwrap();
+    let refused = at(&store, 0, 3, 0);
+    assert!(matches!(refused, Err(StoreError::Clock { .. })));
+    assert_eq!(at(&store, 0, 3, 50).unwrap(), 50);
+    assert_eq!(at(&store, 3, 4, 50).unwrap(), 50);
+    drop(store);
+    let store = Store::open(&path, &[7; 32]).unwrap();
+    let refused = at(&store, 4, 9, 49);
+    assert!(matches!(
+        refused,
+        Err(StoreError::Clock { now: 49, last: 50 })
+    ));
+    // Nothing was stored.
+    assert_eq!(at(&store, 4, 9, 51).unwrap(), 51);
 }
 
 #[test]
