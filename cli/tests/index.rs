@@ -159,7 +159,7 @@ fn the_first_row_of_another_index_is_named() {
     }
 }
 
-/// An index of this many rows, with members of its own. The service refuses the empty text.
+/// An index of this many rows, with further members. The service refuses the empty text.
 fn old_index(rows: usize) -> String {
     let text = |number| match number {
         7 => String::new(),
@@ -218,6 +218,7 @@ fn an_interrupted_migration_loses_and_repeats_no_row() {
         (rows[2], lines[3]),
         (rows[2], lines[3] + 40),
         (rows[4], lines[7]),
+        (vectors.len() - 9, proofs.len()),
         (vectors.len() - 1, proofs.len()),
         (vectors.len(), proofs.len()),
     ]
@@ -229,18 +230,24 @@ fn an_interrupted_migration_loses_and_repeats_no_row() {
         std::fs::copy(whole.join("migration.json"), folder.join("migration.json")).unwrap();
         std::fs::write(folder.join("vectors.jsonl"), &vectors[..rows_end]).unwrap();
         std::fs::write(folder.join("proofs.jsonl"), &proofs[..proofs_end]).unwrap();
+        std::fs::copy(whole.join("sent.sha256"), folder.join("sent.sha256")).unwrap();
         let output = setup.migrate(&old, &folder).output().unwrap();
-        assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+        assert_eq!(output.status.code(), Some(3), "cut {number}: {output:?}");
         assert_eq!(summarise(&folder), expected, "cut {number}");
         let [rows, proofs] = ["vectors.jsonl", "proofs.jsonl"].map(|name| folder.join(name));
         let checked = setup.check(&[&rows, &proofs], &["--accept-simulated"]);
         assert!(checked.status.success(), "cut {number}: {checked:?}");
     }
 
-    // A whole index is not embedded again.
+    // A whole index is not embedded again, and the line that was refused is reported again.
     let before = setup.host.sealed_requests();
     let output = setup.migrate(&old, &whole).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("1 line was refused by an earlier run"),
+        "{told}"
+    );
     assert_eq!(setup.host.sealed_requests(), before);
     assert_eq!(
         std::fs::read(whole.join("vectors.jsonl")).unwrap(),
@@ -264,7 +271,7 @@ fn a_killed_migration_continues() {
     child.kill().ok();
     child.wait().unwrap();
     let output = setup.migrate(&old, &folder).output().unwrap();
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{output:?}");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
     let numbers = summarise(&folder).into_iter().map(|(number, _)| number);
     let expected = (0..300)
         .filter(|number| *number != 7)
@@ -304,4 +311,107 @@ fn only_a_folder_of_the_same_migration_is_continued() {
     }
     let kept = std::fs::read_to_string(mine.join("vectors.jsonl")).unwrap();
     assert_eq!(kept, old_index(2));
+}
+
+/// Error code of a migration that does not begin.
+fn fail(setup: &Setup, rows: &Path, to: &Path) -> String {
+    let output = setup.migrate(rows, to).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    told
+}
+
+#[test]
+fn a_row_that_was_added_between_kept_ones_is_not_taken_for_a_refused_one() {
+    let setup = Setup::new(55);
+    let whole = old_index(12);
+    let lines: Vec<_> = whole.split_inclusive('\n').collect();
+    let without: String = lines
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at != 4)
+        .map(|(_, line)| *line)
+        .collect();
+    let old = setup.write("without.jsonl", without);
+    let folder = setup.path("new");
+    let first = setup.migrate(&old, &folder).output().unwrap();
+    assert_eq!(first.status.code(), Some(3), "{first:?}");
+    let before = std::fs::read(folder.join("vectors.jsonl")).unwrap();
+    let added = setup.write("added.jsonl", &whole);
+    let told = fail(&setup, &added, &folder);
+    assert!(told.contains("INDEX_SOURCE_CHANGED"), "{told}");
+    // The text that was refused has another one now.
+    let filled = change(&old, 6, |row| row["text"] = "filled".into());
+    let filled = setup.write("filled.jsonl", filled);
+    let told = fail(&setup, &filled, &folder);
+    assert!(told.contains("INDEX_SOURCE_CHANGED"), "{told}");
+    assert_eq!(std::fs::read(folder.join("vectors.jsonl")).unwrap(), before);
+    // Without the record, a line that has no row is not known to be refused.
+    std::fs::remove_file(folder.join("sent.sha256")).unwrap();
+    let told = fail(&setup, &old, &folder);
+    assert!(told.contains("INDEX_SOURCE_CHANGED"), "{told}");
+}
+
+#[test]
+fn rows_with_one_number_are_told_apart_by_their_lines() {
+    let setup = Setup::new(56);
+    let rows = (0..9).map(|at| {
+        let text = if at == 4 {
+            String::new()
+        } else {
+            format!("text {at}")
+        };
+        json!({ "index": at % 2, "text": text }).to_string() + "\n"
+    });
+    let old = setup.write("old.jsonl", rows.collect::<String>());
+    let folder = setup.path("new");
+    let first = setup.migrate(&old, &folder).output().unwrap();
+    assert_eq!(first.status.code(), Some(3), "{first:?}");
+    let expected = summarise(&folder);
+    assert_eq!(expected.len(), 8);
+    let before = setup.host.sealed_requests();
+    let again = setup.migrate(&old, &folder).output().unwrap();
+    assert_eq!(again.status.code(), Some(3), "{again:?}");
+    assert_eq!(setup.host.sealed_requests(), before);
+    // Interrupted in the last answer.
+    let vectors = std::fs::read(folder.join("vectors.jsonl")).unwrap();
+    std::fs::write(folder.join("vectors.jsonl"), &vectors[..vectors.len() - 3]).unwrap();
+    let again = setup.migrate(&old, &folder).output().unwrap();
+    assert_eq!(again.status.code(), Some(3), "{again:?}");
+    assert_eq!(summarise(&folder), expected);
+}
+
+#[test]
+fn a_migration_that_does_not_begin_removes_no_row() {
+    let setup = Setup::new(57);
+    let old = setup.write("old.jsonl", old_index(5));
+    let folder = setup.path("new");
+    let first = setup.migrate(&old, &folder).output().unwrap();
+    assert!(first.status.success(), "{first:?}");
+    let (vectors, proofs) = (folder.join("vectors.jsonl"), folder.join("proofs.jsonl"));
+    let before = std::fs::read(&vectors).unwrap();
+
+    let linked = setup.path("linked.jsonl");
+    std::fs::hard_link(&vectors, &linked).unwrap();
+    for own in [&vectors, &linked, &folder.join("../new/vectors.jsonl")] {
+        let told = fail(&setup, own, &folder);
+        assert!(told.contains("INDEX_SOURCE_IS_TARGET"), "{told}");
+    }
+    std::fs::rename(&proofs, setup.path("away")).unwrap();
+    for _ in 0..2 {
+        let told = fail(&setup, &old, &folder);
+        assert!(told.contains("INDEX_PROOFS_MISSING"), "{told}");
+    }
+    std::fs::rename(setup.path("away"), &proofs).unwrap();
+    // The last answer is not whole, and its rows are removed only for the same source.
+    let cut = &before[..before.len() - 3];
+    std::fs::write(&vectors, cut).unwrap();
+    let other = change(&old, 1, |row| row["text"] = "another".into());
+    let other = setup.write("other.jsonl", other);
+    let told = fail(&setup, &other, &folder);
+    assert!(told.contains("INDEX_SOURCE_CHANGED"), "{told}");
+    assert_eq!(std::fs::read(&vectors).unwrap(), cut);
+    let again = setup.migrate(&old, &folder).output().unwrap();
+    assert!(again.status.success(), "{again:?}");
+    assert_eq!(summarise(&folder).len(), 5);
 }

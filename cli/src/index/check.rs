@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use attestation::SignatureMemory;
 use attestation::report::Verdict;
-use protocol::items::{EVIDENCE_FORMAT, MAX_LINE, MAX_ROW, PROOF_FORMAT, VectorRow};
+use protocol::items::{EVIDENCE_FORMAT, Input, MAX_LINE, MAX_ROW, PROOF_FORMAT, VectorRow};
 use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
@@ -32,6 +32,9 @@ struct Report {
     prompt: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<Refused>,
+    /// Identity of the rows that were accepted.
+    #[serde(skip)]
+    identity: Identity,
 }
 
 /// The first row that is not of the index, or whose proof is refused.
@@ -57,10 +60,13 @@ pub(crate) fn check(args: &IndexCheckArgs) -> Result<ExitCode> {
                 .with_context(|| format!("line {line} of {file}"))?;
             let (proof, evidence) = next(&mut proofs, &mut evidence)?
                 .with_context(|| format!("there is no proof for line {line} of {file}"))?;
-            let identity = Identity::read(evidence, row.embedding().len())?;
+            let mut identity = Identity::read(evidence, row.embedding().len())?;
+            if let Input::Tokens(_) = row.input() {
+                identity.prompt = None;
+            }
             let report = report.get_or_insert_with(|| Report::begin(&identity));
             // Before the signature: a policy for one model would refuse the row of another one without naming the mixture.
-            let refusal = match report.identity().check(&identity) {
+            let refusal = match report.identity.check(&identity) {
                 Err(error) => Some((
                     error.code().to_owned(),
                     format!("{error}. {}", error.remedy()),
@@ -89,6 +95,10 @@ pub(crate) fn check(args: &IndexCheckArgs) -> Result<ExitCode> {
                 return finish(report, args);
             }
             report.rows += 1;
+            if report.identity.prompt.is_none() {
+                report.prompt = identity.prompt.clone().unwrap_or_default();
+                report.identity.prompt = identity.prompt;
+            }
         }
     }
     let report = report.context("there are no vectors to judge")?;
@@ -108,15 +118,7 @@ impl Report {
             dimensions: identity.dimension,
             prompt: identity.prompt.clone().unwrap_or_default(),
             refused: None,
-        }
-    }
-
-    fn identity(&self) -> Identity {
-        Identity {
-            model: self.model.clone(),
-            model_hash: self.model_hash.clone(),
-            dimension: self.dimensions,
-            prompt: Some(self.prompt.clone()),
+            identity: identity.clone(),
         }
     }
 }

@@ -20,11 +20,17 @@ const MARK: (&str, &str) = (
 );
 pub(super) const VECTORS: &str = "vectors.jsonl";
 const PROOFS: &str = "proofs.jsonl";
+/// SHA-256 of each line of the old index that was sent, in its order.
+const SENT: &str = "sent.sha256";
 
 /// Files of a migration, at their ends, and what they hold.
 pub(super) struct Folder {
     pub(super) vectors: File,
     pub(super) proofs: File,
+    /// The digests of [`SENT`].
+    pub(super) sent: File,
+    /// Ends of the kept parts of `vectors` and `proofs`.
+    ends: (u64, u64),
     /// Rows that are kept.
     pub(super) rows: usize,
     /// Identity of the kept rows; its dimension is 0, because rows alone state one.
@@ -32,7 +38,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder for one run, or makes it.
+    /// Opens the folder for one run, or makes it. Removes nothing.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let name = path.display();
         std::fs::create_dir_all(path).with_context(|| format!("cannot make {name}"))?;
@@ -54,24 +60,40 @@ impl Folder {
                 return Err(error).with_context(|| format!("cannot read {}", mark.display()));
             }
         }
-        let mut vectors = open_file(&path.join(VECTORS))?;
-        let mut proofs = open_file(&path.join(PROOFS))?;
+        let proofs_path = path.join(PROOFS);
+        let vectors = open_file(&path.join(VECTORS))?;
         vectors
             .try_lock()
             .with_context(|| format!("another run writes to {name}"))?;
+        // A run writes the proofs first.
+        let has_proofs = std::fs::metadata(&proofs_path).is_ok_and(|file| file.len() > 0);
+        if vectors.metadata()?.len() > 0 && !has_proofs {
+            bail!(IndexError::ProofsMissing(name.to_string()));
+        }
+        let proofs = open_file(&proofs_path)?;
         let ends = find_line_ends(&vectors)?;
         let kept = find_whole_answers(&proofs, ends.len())?;
         let end = kept.rows.checked_sub(1).and_then(|last| ends.get(last));
-        cut(&mut vectors, end.copied().unwrap_or(0))?;
-        cut(&mut proofs, kept.proofs_end)?;
         Ok(Self {
             vectors,
             proofs,
+            sent: open_file(&path.join(SENT))?,
+            ends: (end.copied().unwrap_or(0), kept.proofs_end),
             rows: kept.rows,
             identity: kept.identity,
         })
     }
+
+    /// Removes what an interrupted run left behind the kept rows, whose lines have these digests.
+    pub(super) fn cut(&mut self, digests: u64) -> Result<()> {
+        cut(&mut self.vectors, self.ends.0)?;
+        cut(&mut self.proofs, self.ends.1)?;
+        cut(&mut self.sent, digests * DIGEST as u64)
+    }
 }
+
+/// Length of a digest.
+pub(super) const DIGEST: usize = 32;
 
 fn open_file(path: &Path) -> Result<File> {
     let mut options = crate::private::options();

@@ -13,8 +13,10 @@ pub(crate) struct Identity {
     pub(crate) model: String,
     /// Hex.
     pub(crate) model_hash: String,
+    /// Of the weights, where the engine's name states one.
+    pub(crate) precision: Option<&'static str>,
     pub(crate) dimension: usize,
-    /// Read before each text; `None` until the first answer states it.
+    /// Read before each text. `None` until the first answer states it, and for token ids, which have none.
     pub(crate) prompt: Option<String>,
 }
 
@@ -32,6 +34,18 @@ pub(crate) enum IndexError {
         expected: String,
         /// Name and hash of this row's.
         found: String,
+    },
+    /// The rows were computed in several precisions.
+    #[error("this vector was computed in {found}, those before in {expected}")]
+    #[coded(
+        "INDEX_PRECISION_DIFFERS",
+        remedy = "Embed all texts of an index in the same precision: `clearseal index migrate`."
+    )]
+    Precision {
+        /// Of the first.
+        expected: &'static str,
+        /// Of this row.
+        found: &'static str,
     },
     /// The rows were computed after several prompts.
     #[error("this vector was computed after the prompt {found:?}, those before after {expected:?}")]
@@ -67,6 +81,20 @@ pub(crate) enum IndexError {
         /// From 1.
         row: usize,
     },
+    /// The migration would write to the file that it reads.
+    #[error("{0} is the file that the new rows are written to")]
+    #[coded(
+        "INDEX_SOURCE_IS_TARGET",
+        remedy = "Name the rows of the old index, which are in another file."
+    )]
+    SourceIsTarget(String),
+    /// The new rows would be removed, because nothing proves them.
+    #[error("{0} has rows, and their proofs are missing")]
+    #[coded(
+        "INDEX_PROOFS_MISSING",
+        remedy = "Put `proofs.jsonl` back into the folder, or begin again in an empty one."
+    )]
+    ProofsMissing(String),
     /// A row has no text to embed.
     #[error("line {line} has no text")]
     #[coded(
@@ -93,6 +121,7 @@ impl Identity {
         let claims = receipt.and_then(|receipt| receipt.unverified_claims());
         let claims = claims.context("the evidence holds no receipt")?;
         Ok(Self {
+            precision: find_precision(&claims.model_version),
             model: claims.model_id,
             model_hash: claims.model_hash,
             dimension,
@@ -108,6 +137,11 @@ impl Identity {
                 expected: name(self),
                 found: name(row),
             });
+        }
+        if let (Some(expected), Some(found)) = (self.precision, row.precision)
+            && expected != found
+        {
+            return Err(IndexError::Precision { expected, found });
         }
         if let (Some(expected), Some(found)) = (&self.prompt, &row.prompt)
             && expected != found
@@ -135,15 +169,35 @@ impl Identity {
     }
 }
 
+/// The precision that the name of an engine states, such as `fused-int8-avx2`. An image can give its engine a name without one.
+pub(super) fn find_precision(engine: &str) -> Option<&'static str> {
+    let mut known = ["f32", "f16", "bf16", "int8"].into_iter();
+    known.find(|known| engine.split('-').any(|part| part == *known))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_precision_is_a_part_of_the_engines_name() {
+        for (engine, expected) in [
+            ("fused-int8-avx2", Some("int8")),
+            ("fused-bf16-avx512bf16", Some("bf16")),
+            ("candle-f32", Some("f32")),
+            ("fused-f16-neon", Some("f16")),
+            ("1.0.0", None),
+        ] {
+            assert_eq!(find_precision(engine), expected);
+        }
+    }
 
     #[test]
     fn a_row_of_another_model_prompt_or_dimension_is_refused() {
         let first = Identity {
             model: "a".to_owned(),
             model_hash: "00".to_owned(),
+            precision: Some("f32"),
             dimension: 4,
             prompt: Some(String::new()),
         };
@@ -153,6 +207,9 @@ mod tests {
             first.check(&row).err().map(|error| error.code().to_owned())
         };
         assert_eq!(code(|_| {}), None);
+        // Token ids have no prompt.
+        assert_eq!(code(|row| row.prompt = None), None);
+        assert_eq!(code(|row| row.precision = None), None);
         // Another name of the same files.
         assert_eq!(code(|row| row.model = "org/a".to_owned()), None);
         for (change, expected) in [
@@ -163,6 +220,10 @@ mod tests {
             (
                 |row| row.prompt = Some("query: ".to_owned()),
                 "INDEX_PROMPT_DIFFERS",
+            ),
+            (
+                |row| row.precision = Some("int8"),
+                "INDEX_PRECISION_DIFFERS",
             ),
             (|row| row.dimension = 3, "INDEX_DIMENSIONS_DIFFER"),
         ] {
