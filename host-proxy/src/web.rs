@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::body::Body;
@@ -36,7 +37,8 @@ const MAX_POLICY_BYTES: usize = 4096;
 /// A folder with index.html; without one every path is `NOT_FOUND`.
 #[derive(Clone)]
 pub(crate) struct Web {
-    files: Option<ServeDir>,
+    files: Option<(ServeDir, Arc<Path>)>,
+    /// As they were at start.
     policies: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -55,30 +57,20 @@ impl Web {
             "{} holds no index.html; build the page first, or leave --web out",
             folder.display()
         );
-        let mut policies = Vec::new();
-        for (header, name) in POLICIES {
-            let file = folder.join(name);
-            match fs::read_to_string(&file) {
-                Ok(text) => policies.push((header, policy(&text, &file)?)),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => {
-                    return Err(error).with_context(|| format!("cannot read {}", file.display()));
-                }
-            }
-        }
+        let policies = read_policies(folder)?;
         let files = ServeDir::new(folder)
             .precompressed_br()
             .precompressed_gzip()
             .append_index_html_on_directories(true);
         Ok(Self {
-            files: Some(files),
+            files: Some((files, folder.into())),
             policies,
         })
     }
 
     /// Sends a file, or index.html for the page's own routes: those whose last part has no extension.
     pub(crate) async fn serve(&self, request: Request) -> Response {
-        let Some(files) = &self.files else {
+        let Some((files, folder)) = &self.files else {
             return Problem::NotFound.into_response();
         };
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -112,9 +104,40 @@ impl Web {
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-        headers.extend(self.policies.iter().cloned());
+        headers.extend(self.current_policies(Arc::clone(folder)).await);
         response
     }
+
+    /// Reads the policies for each answer, because a newer page may have replaced the folder. Modification time and length would
+    /// not show that: the policies of two pages are equally long, and copies may keep one time for all files.
+    async fn current_policies(&self, folder: Arc<Path>) -> Vec<(HeaderName, HeaderValue)> {
+        let read = tokio::task::spawn_blocking(move || read_policies(&folder)).await;
+        match read.map_err(anyhow::Error::from).flatten() {
+            Ok(policies) => policies,
+            Err(error) => {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "the page's policies cannot be read; those from the start apply"
+                );
+                self.policies.clone()
+            }
+        }
+    }
+}
+
+fn read_policies(folder: &Path) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
+    let mut policies = Vec::new();
+    for (header, name) in POLICIES {
+        let file = folder.join(name);
+        match fs::read_to_string(&file) {
+            Ok(text) => policies.push((header, policy(&text, &file)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", file.display()));
+            }
+        }
+    }
+    Ok(policies)
 }
 
 fn policy(text: &str, file: &Path) -> anyhow::Result<HeaderValue> {

@@ -188,6 +188,32 @@ async fn the_policies_of_a_page_are_sent_with_its_files_alone() {
 }
 
 #[tokio::test]
+async fn a_page_that_replaces_another_brings_its_own_policies() {
+    let folder = site();
+    let file = folder.path().join("dist/content-security-policy.txt");
+    let policy_of = |hash: &str| format!("script-src 'self' 'sha256-{hash}'");
+    fs::write(&file, policy_of("AAAA")).unwrap();
+    let modified = fs::metadata(&file).unwrap().modified().unwrap();
+    let proxy = serve(&folder).await;
+    fs::write(&file, policy_of("BBBB")).unwrap();
+    let copied = fs::File::options().write(true).open(&file).unwrap();
+    copied.set_modified(modified).unwrap();
+    for path in ["/", "/audit", "/assets/app-1a2b.js"] {
+        let answer = proxy.get(path).await;
+        let policy = answer.header("content-security-policy");
+        assert_eq!(policy, Some(&*policy_of("BBBB")), "{path}");
+    }
+    // No header, so the policy from the start.
+    fs::write(&file, "script-src\r\nset-cookie: a=b").unwrap();
+    let answer = proxy.get("/").await;
+    assert_eq!(
+        answer.header("content-security-policy"),
+        Some(&*policy_of("AAAA"))
+    );
+    assert_eq!(answer.header("set-cookie"), None);
+}
+
+#[tokio::test]
 async fn a_folder_without_a_page_is_refused_at_start() {
     let folder = TempDir::new().unwrap();
     let error = refuse(folder.path()).await;
