@@ -35,7 +35,7 @@ fn a_restart_keeps_the_last_tree_and_refuses_a_second_history() {
     let fork = [log.note(9).to_string(), other.note(9).to_string()];
     let [first, second] = fork;
     let fork = [ORIGIN.to_owned(), first, second];
-    assert_eq!(store.list_forks().unwrap(), [fork.clone()]);
+    assert_eq!(store.list_forks().unwrap(), std::slice::from_ref(&fork));
     let forked = Err(Refusal::Inconsistent(ProofError::Forked));
     assert_eq!(advance(&store, &other, 9, 9), forked);
     assert_eq!(store.list_forks().unwrap(), [fork]);
