@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use crate::relay::ENCLAVE_HINT;
 
 /// Allows a page to run its own scripts and WebAssembly and to connect to its own origin, and nothing else. For every answer that is
-/// not of a page with a separate policy ([`crate::web::Web`]).
+/// not of a page with a separate policy (`web::Web`).
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const PERMISSIONS_POLICY: &str = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=(), clipboard-read=(), clipboard-write=(self)";

@@ -342,8 +342,8 @@ fn settings_that_are_not_obeyed_are_refused_by_name() {
         (
             "config_sentence_transformers.json",
             "model_type",
-            json!("CrossEncoder"),
-            "model_type is \"CrossEncoder\"",
+            json!("SparseEncoder"),
+            "model_type is \"SparseEncoder\"",
         ),
     ] {
         let error = read(&change(file, member, value), WEIGHTS).err().unwrap();

@@ -300,6 +300,8 @@ impl VectorProof {
 /// [`ItemsError::Absent`], or [`ItemsError::Root`] if the enclave committed to something other than its answer.
 pub fn prove(bundle: &AuditBundle) -> Result<(Evidence, Vec<VectorProof>), ItemsError> {
     let content = bundle.content.as_ref().ok_or(ItemsError::Absent)?;
+    // An answer to another kind of request is not wrong.
+    stated_root(&content.response).ok_or(ItemsError::Absent)?;
     let (salt, request): (_, RequestInputs) = parse_request(&content.request)?;
     let prompt = parse_prompt(&content.response);
     let items_given = parse_answer_items(&content.response).ok_or(ItemsError::Absent)?;
