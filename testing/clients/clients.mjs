@@ -68,14 +68,8 @@ async function serve() {
   const url = `http://${listen}`;
   await ready(`${url}/readyz`, running);
   const certificate = join(project, "certificate.pem");
-  const key = join(project, "key.pem");
-  await exec("openssl", [
-    ...["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"],
-    ...["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
-    ...["-keyout", key, "-out", certificate],
-  ]);
+  const secure = await startProxy(url, [`--tls-self-signed=${certificate}`]);
   const proxy = await startProxy(url, []);
-  const secure = await startProxy(url, ["--tls-cert", certificate, "--tls-key", key]);
   await ready(`http://${proxy}/healthz`, running);
   return { url, address: `http://${proxy}`, secure: `https://${secure}`, certificate };
 }
