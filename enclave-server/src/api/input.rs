@@ -6,6 +6,7 @@ use attestation::{JsonInteger, integer_from_f64};
 use engine::Inputs;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use zeroize::{Zeroize, Zeroizing};
 
 use super::error::ApiError;
 
@@ -175,21 +176,21 @@ pub(super) const MAX_PIECES: usize = 65_536;
 /// Most token ids in one request: 512 for each item.
 pub(super) const MAX_TOKENS: usize = 512 * MAX_INPUTS;
 
-/// Collects a list of at most `max` items.
-fn collect_bounded<'de, T, R: Deserialize<'de>, A: SeqAccess<'de>>(
+/// Collects a list of at most `max` items, and zeroizes them where the rest of the list is refused.
+pub(super) fn collect_bounded<'de, T: Zeroize, R: Deserialize<'de>, A: SeqAccess<'de>>(
     first: T,
     mut items: A,
     max: usize,
     convert: impl Fn(R) -> T,
 ) -> Result<Vec<T>, A::Error> {
-    let mut all = vec![first];
+    let mut all = Zeroizing::new(vec![first]);
     while let Some(item) = items.next_element()? {
         if all.len() == max {
             return Err(de::Error::custom(TOO_MANY));
         }
         all.push(convert(item));
     }
-    Ok(all)
+    Ok(std::mem::take(&mut all))
 }
 
 pub(super) const TOO_MANY: &str = "too many inputs";
