@@ -114,10 +114,11 @@ struct Item {
     clearseal: Extension,
 }
 
+/// Remarks on one item of an answer.
 #[derive(Default, Deserialize)]
-struct Extension {
-    tokens: u64,
-    truncated: bool,
+pub(crate) struct Extension {
+    pub(crate) tokens: u64,
+    pub(crate) truncated: bool,
 }
 
 #[cfg(test)]

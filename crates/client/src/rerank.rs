@@ -4,6 +4,7 @@ use http::{Method, Request, header};
 use serde::{Deserialize, Serialize};
 
 use crate::client::Client;
+use crate::embeddings::Extension;
 use crate::error::Error;
 use crate::message::{Answer, parse_service_error};
 
@@ -108,12 +109,6 @@ struct Item {
     relevance_score: f32,
     #[serde(default)]
     clearseal: Extension,
-}
-
-#[derive(Default, Deserialize)]
-struct Extension {
-    tokens: u64,
-    truncated: bool,
 }
 
 #[cfg(test)]
