@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use fixtures::host::Host;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::common::embed_with_proofs;
 
 /// An enclave, a policy for it, and a folder.
 struct Setup {
@@ -42,21 +43,8 @@ impl Setup {
     /// Embeds lines; returns the files of rows and proofs.
     fn embed(&self, name: &str, input: &str) -> [PathBuf; 2] {
         let proofs = self.path(&format!("{name}-proofs.jsonl"));
-        let mut child = self
-            .clearseal(["embed", "--accept-simulated", "--batch", "3"])
-            .args(["--url", &self.host.url])
-            .arg("--proofs")
-            .arg(&proofs)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        stdin.write_all(input.as_bytes()).unwrap();
-        drop(stdin);
-        let output = child.wait_with_output().unwrap();
-        assert!(output.status.success());
-        [self.write(&format!("{name}.jsonl"), output.stdout), proofs]
+        let rows = embed_with_proofs(&self.host, &self.policy, &proofs, input);
+        [self.write(&format!("{name}.jsonl"), rows), proofs]
     }
 
     fn clearseal<const N: usize>(&self, args: [&str; N]) -> Command {

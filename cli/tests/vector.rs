@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use crate::common::embed_with_proofs;
 use fixtures::host::Host;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,23 +31,7 @@ impl Drop for Folder {
 }
 
 fn embed(host: &Host, policy: &Path, proofs: &Path, input: &str) -> String {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_clearseal"))
-        .args(["embed", "--accept-simulated", "--batch", "3", "--url"])
-        .arg(&host.url)
-        .arg("--policy")
-        .arg(policy)
-        .arg("--proofs")
-        .arg(proofs)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(input.as_bytes()).unwrap();
-    drop(stdin);
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success());
-    String::from_utf8(output.stdout).unwrap()
+    String::from_utf8(embed_with_proofs(host, policy, proofs, input)).unwrap()
 }
 
 fn verify(policy: &Path, proofs: &Path, vectors: &Path, more: &[&str]) -> Output {

@@ -8,6 +8,7 @@
 )]
 
 use base64ct::{Base64, Encoding};
+use fixtures::host::Host;
 use forge::{Contents, DevelopmentRoot, Issuer};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -125,4 +126,25 @@ pub fn assert_no_escaped_layout(printed: &str) {
         let layout = ["\\u{a}", "\\u{d}", "\\u{9}"];
         assert!(!layout.into_iter().any(escaped), "{line:?} in:\n{printed}");
     }
+}
+
+/// Embeds the lines of `input` in requests of three, and writes their proofs to a file; returns the rows, JSON lines.
+pub fn embed_with_proofs(host: &Host, policy: &Path, proofs: &Path, input: &str) -> Vec<u8> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_clearseal"))
+        .args(["embed", "--accept-simulated", "--batch", "3", "--url"])
+        .arg(&host.url)
+        .arg("--policy")
+        .arg(policy)
+        .arg("--proofs")
+        .arg(proofs)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    output.stdout
 }
