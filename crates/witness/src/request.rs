@@ -148,7 +148,7 @@ impl AddCheckpoint {
             return Err(Refusal::Inconsistent(ProofError::RootMismatch));
         }
         match stored {
-            // Whatever the path is.
+            // A fork is known from the roots: the path does not matter.
             Some(stored) if checkpoint.forks(stored) => Err(ProofError::Forked),
             Some(stored) => consistency(stored, &checkpoint.tree, &self.path),
             None if self.path.is_empty() => Ok(()),
