@@ -47,6 +47,13 @@ pub struct Config {
         conflicts_with = "kms_region"
     )]
     pub simulate_kms: Option<String>,
+    /// Folder for the sealed indexes of the enclave's clients, created where it is missing; without it none are kept. Only the enclave
+    /// reads it, and holds no key of it without a client
+    #[arg(long, value_name = "FOLDER", requires = "parent_listen")]
+    pub indexes: Option<PathBuf>,
+    /// Most bytes of all indexes
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 30, requires = "indexes", value_parser = clap::value_parser!(u64).range(1 << 20..=1 << 50))]
+    pub indexes_max: u64,
     /// Folder with the built page; without it only the endpoints are served
     #[arg(long, value_name = "DIR")]
     pub web: Option<PathBuf>,

@@ -7,10 +7,12 @@
 //! | `GET /v1/models/NAME/model.sealed` | the sealed container of a model, whole or one range of it |
 //! | `GET /v1/models/NAME/data-key.wrapped` | its data key, wrapped by KMS |
 //! | `POST /v1/kms/decrypt` | a data key in an envelope for the enclave ([`crate::kms`]) |
+//! | `/v1/indexes/ID…` | sealed objects of private indexes ([`indexes`]) |
 //!
 //! The enclave trusts none of it. No client reaches these endpoints: the router of the public listener does not have them, and a
 //! TCP address must be a loopback one.
 
+mod indexes;
 mod models;
 mod problem;
 mod range;
@@ -31,7 +33,7 @@ use crate::kms;
 use crate::pace::Paced;
 use problem::ParentProblem;
 
-/// Connections of the enclave at once: loading a model takes one or two, releasing a key one.
+/// Connections of the enclave at once: loading a model takes one or two, releasing a key one, an index one for each request.
 const MAX_CONNECTIONS: usize = 16;
 /// Bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -107,7 +109,12 @@ impl Parent {
 async fn router(config: &Config) -> anyhow::Result<Router> {
     let (region, simulated) = (&config.kms_region, &config.simulate_kms);
     let kms = kms::open(region.as_deref(), simulated.as_deref()).await?;
+    let indexes = match &config.indexes {
+        Some(folder) => Some(indexes::Store::open(folder, config.indexes_max)?),
+        None => None,
+    };
     Ok(models::routes(source::open(config.models.as_deref())?)
+        .merge(indexes::routes(indexes))
         .merge(kms::routes(kms))
         .fallback(ParentProblem::NotFound)
         .method_not_allowed_fallback(ParentProblem::MethodNotAllowed))

@@ -6,6 +6,7 @@ mod fairness;
 #[path = "support/log.rs"]
 mod fake;
 mod hostile;
+mod indexes;
 mod parent;
 mod relay;
 mod shared;
