@@ -151,7 +151,8 @@ impl Issuer {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Issues new certificates, with new keys, for those that expire soon and all below them. Returns whether it issued any.
+    /// Issues new certificates, with new keys, for those that expire soon or, after the clock was set back, have not begun, and for all
+    /// below them. Returns whether it issued any.
     ///
     /// [`document`](Self::document) calls this itself.
     pub fn renew<R: CryptoRng + ?Sized>(&mut self, rng: &mut R, now_millis: u64) -> bool {
@@ -160,7 +161,10 @@ impl Issuer {
         let keep = 1 + self
             .levels()
             .zip(&self.ends[1..])
-            .take_while(|(level, end)| end.saturating_sub(level.life / 6) >= now)
+            .take_while(|(level, end)| {
+                let begin = end.saturating_sub(level.life);
+                (begin..=end.saturating_sub(level.life / 6)).contains(&now)
+            })
             .count();
         self.links.truncate(keep);
         self.ders.truncate(keep);

@@ -37,6 +37,24 @@ fn expiring_certificates_are_renewed_with_all_below_them() {
     }
 }
 
+/// A machine whose clock was ahead at the start, and was corrected.
+#[test]
+fn certificates_that_have_not_begun_are_renewed() {
+    for (hours, kept) in [(1, 4), (2, 3), (30, 2), (60, 1)] {
+        let mut rng = ChaCha20Rng::from_seed([5; 32]);
+        let mut issuer = issuer(&mut rng);
+        let before = certificates(&issuer, NOW);
+        let earlier = NOW - hours * HOUR;
+        assert!(issuer.renew(&mut rng, earlier), "{hours} h");
+        assert_eq!(
+            unchanged(&before, &certificates(&issuer, earlier)),
+            kept,
+            "{hours} h"
+        );
+        assert!(!issuer.renew(&mut rng, earlier), "{hours} h");
+    }
+}
+
 #[test]
 fn the_same_inputs_make_the_same_document() {
     let document = || {
