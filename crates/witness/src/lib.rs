@@ -10,6 +10,7 @@
 //! | [`policy`] | logs, witnesses and the quorum; judges a checkpoint | c2sp.org/tlog-policy |
 //! | [`tiles`] | paths and contents of tiles | c2sp.org/tlog-tiles |
 //! | [`record`] | the entries of a deployment's log | |
+//! | [`evidence`] | evidence and the proof of its keys in one answer | RFC 8949 |
 //!
 //! The Merkle tree is that of the crate `merkle`. An entry of a log has 32 bytes here: the SHA-256 of a record.
 //!
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checkpoint;
+pub mod evidence;
 pub mod key;
 pub mod note;
 pub mod policy;

@@ -285,6 +285,32 @@ impl Policy {
         })
     }
 
+    /// A policy of one log, of which `threshold` of these witnesses must cosign. `None` where the threshold is 0 or more than all of
+    /// them, a key occurs twice, or a key is one of another use.
+    pub fn with_threshold(
+        log: Verifier,
+        witnesses: Vec<Verifier>,
+        threshold: usize,
+    ) -> Option<Self> {
+        let keys: BTreeSet<_> = witnesses.iter().map(Verifier::public_key).collect();
+        let is_usable = log.key_use() == Use::Log
+            && witnesses.iter().all(|key| key.key_use() == Use::Witness)
+            && keys.len() == witnesses.len()
+            && (1..=witnesses.len()).contains(&threshold);
+        let members = (0..witnesses.len()).map(Member::Witness).collect();
+        let witnesses = witnesses.into_iter().map(|key| Witness {
+            name: key.name().to_owned(),
+            key,
+            url: None,
+        });
+        is_usable.then(|| Self {
+            logs: vec![log],
+            witnesses: witnesses.collect(),
+            groups: vec![Group { threshold, members }],
+            quorum: Some(Member::Group(0)),
+        })
+    }
+
     /// Keys of the logs.
     pub fn logs(&self) -> &[Verifier] {
         &self.logs

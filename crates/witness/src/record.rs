@@ -20,18 +20,42 @@ pub enum Kind {
     Keys,
     /// Signed head of an enclave's log of receipts (COSE).
     Head,
+    /// Release manifest (docs/RELEASES.md), JSON.
+    Release,
+    /// List of the page's files with their hashes, JSON.
+    Page,
+    /// Release manifest of a release that is withdrawn: the same bytes as in its `release` record.
+    Withdrawn,
+    /// Trust policy, JSON.
+    Policy,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 2] = [Self::Keys, Self::Head];
+    pub const ALL: [Self; 6] = [
+        Self::Keys,
+        Self::Head,
+        Self::Release,
+        Self::Page,
+        Self::Withdrawn,
+        Self::Policy,
+    ];
 
     /// Name of the kind in a record.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Keys => "keys",
             Self::Head => "head",
+            Self::Release => "release",
+            Self::Page => "page",
+            Self::Withdrawn => "withdrawn",
+            Self::Policy => "policy",
         }
+    }
+
+    /// The kind with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 

@@ -3,7 +3,10 @@
 //! Tile `N` of level `L` holds the roots of the subtrees of 256^L leaves from number 256·N on. Level 0 holds hashes of leaves.
 //! The last tile of a level is partial while it holds fewer than 256.
 
+use merkle::Hash;
 use merkle::tree::Position;
+
+use crate::lines::number;
 
 /// Hashes of a full tile.
 pub const WIDTH: u64 = 256;
@@ -78,6 +81,39 @@ impl Tile {
         format!("tile/entries/{}", self.name())
     }
 
+    /// Reads a [`path`](Self::path), or an [`entries_path`](Self::entries_path) and then returns true too.
+    pub fn parse_path(path: &str) -> Option<(Self, bool)> {
+        let (level, name) = path.strip_prefix("tile/")?.split_once('/')?;
+        let (level, is_entries) = match level {
+            "entries" => (0, true),
+            level => (u8::try_from(number(level)?).ok()?, false),
+        };
+        let (name, width) = match name.split_once(".p/") {
+            Some((name, width)) => (name, u16::try_from(number(width)?).ok()?),
+            // At most 256.
+            None => (name, WIDTH as u16),
+        };
+        let mut index = 0_u64;
+        for part in name.split('/') {
+            let digits = part.strip_prefix('x').unwrap_or(part);
+            let is_group = digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let group = digits.parse::<u64>().ok().filter(|_| is_group)?;
+            index = index.checked_mul(1000)?.checked_add(group)?;
+        }
+        let tile = Self {
+            level,
+            index,
+            width,
+        };
+        let written = match is_entries {
+            true => tile.entries_path(),
+            false => tile.path(),
+        };
+        // Only the form that this module writes: level and width in range, and `x` before every group but the last.
+        let is_possible = level < 8 && (1..=WIDTH).contains(&u64::from(width)) && written == path;
+        is_possible.then_some((tile, is_entries))
+    }
+
     fn name(self) -> String {
         let mut index = self.index / 1000;
         let mut name = format!("{:03}", self.index % 1000);
@@ -90,4 +126,12 @@ impl Tile {
             width => format!("{name}.p/{width}"),
         }
     }
+}
+
+/// Writes a bundle of entries: each with its length of 16 bits before it.
+pub fn bundle(entries: &[Hash]) -> Vec<u8> {
+    let entries = entries.iter();
+    entries
+        .flat_map(|entry| [&[0, 32][..], entry].concat())
+        .collect()
 }

@@ -178,3 +178,28 @@ fn policies_of_another_form_are_refused() {
     assert!(Policy::parse(b"quorum none # as written\n").is_err());
     assert!(Policy::parse(b"\xff").is_err());
 }
+
+#[test]
+fn a_threshold_is_a_policy_of_one_group() {
+    let log = || log_key().verifier().clone();
+    let keys = |numbers: &[u8]| -> Vec<_> {
+        let numbers = numbers.iter();
+        numbers
+            .map(|number| witness_key(*number).verifier().clone())
+            .collect()
+    };
+    let policy = Policy::with_threshold(log(), keys(&[1, 2, 3]), 2).unwrap();
+    let enough = cosigned(&[(1, NOW), (3, NOW)]);
+    assert_eq!(policy.judge(&enough, NOW, 60).unwrap().time, NOW);
+    let error = policy.judge(&cosigned(&[(4, NOW), (1, NOW)]), NOW, 60);
+    assert_eq!(error.unwrap_err().code(), "WITNESSES_TOO_FEW");
+    for (numbers, threshold) in [(&[1, 2][..], 0), (&[1, 2], 3), (&[1, 1], 1), (&[], 0)] {
+        assert_eq!(
+            Policy::with_threshold(log(), keys(numbers), threshold),
+            None
+        );
+    }
+    assert_eq!(Policy::with_threshold(log(), vec![log()], 1), None);
+    let witness = witness_key(1).verifier().clone();
+    assert_eq!(Policy::with_threshold(witness, keys(&[2]), 1), None);
+}

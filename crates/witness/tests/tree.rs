@@ -11,7 +11,7 @@ use witness::key::{Signer, Use};
 use witness::note::Note;
 use witness::record::{Kind, entry, write};
 use witness::request::AddCheckpoint;
-use witness::tiles::{HEIGHT, Tile};
+use witness::tiles::{HEIGHT, Tile, bundle};
 
 pub(crate) const ORIGIN: &str = "log.example/deployment";
 
@@ -121,4 +121,43 @@ fn a_tile_holds_the_hashes_that_it_names() {
             }
         }
     }
+}
+
+#[test]
+fn a_path_of_a_tile_has_one_form() {
+    for size in [1, 255, 256, 257, 65_536, 70_000, 1 << 40] {
+        for tile in [0, 1, 2, 3, 4].map(|level| Tile {
+            level,
+            index: size >> 8,
+            width: 1 + (size % 256) as u16,
+        }) {
+            assert_eq!(Tile::parse_path(&tile.path()), Some((tile, false)));
+            let entries = (Tile { level: 0, ..tile }, true);
+            assert_eq!(Tile::parse_path(&tile.entries_path()), Some(entries));
+        }
+    }
+    for bad in [
+        "tile/0/1",
+        "tile/00/001",
+        "tile/8/001",
+        "tile/0/x001",
+        "tile/0/001/002",
+        "tile/0/x000/002",
+        "tile/0/001.p/0",
+        "tile/0/001.p/256",
+        "tile/0/001.p/300",
+        "tile/0/001.p/07",
+        "tile/0/+01",
+        "tile/entries/001/",
+        "tile/0/x018/x446/x744/x073/x709/x551/616",
+        "checkpoint",
+    ] {
+        assert_eq!(Tile::parse_path(bad), None, "{bad}");
+    }
+    let entries = bundle(&[[7; 32], [8; 32]]);
+    assert_eq!(entries.len(), 68);
+    assert_eq!(
+        (&entries[..3], &entries[34..37]),
+        (&[0, 32, 7][..], &[0, 32, 8][..])
+    );
 }
