@@ -1,0 +1,4 @@
+//! Searches compared with a naive reference.
+
+mod search;
+mod vectors;
