@@ -11,6 +11,8 @@
 //! ([`GatewayKeys::open`]) gets the request and the only object that can seal the answer. Keys come only from a
 //! `VerifiedAttestation`.
 
+#[cfg(not(target_family = "wasm"))]
+pub mod chunked;
 mod gateway;
 mod response;
 mod suite;

@@ -5,6 +5,7 @@ mod candidates;
 mod channel;
 mod channel_frames;
 mod channel_model;
+mod chunked;
 mod documentation;
 mod exchange;
 mod hpke_vectors;

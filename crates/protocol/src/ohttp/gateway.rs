@@ -5,6 +5,8 @@ use hpke::Serializable;
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
+#[cfg(not(target_family = "wasm"))]
+use super::chunked::{self, ChunkError, ChunkSealer};
 use super::suite::{self, Suite};
 use super::{
     HEADER_LEN, MAX_ENCAPSULATED, REQUEST_LABEL, SealError, X25519, XWing, info, response,
@@ -80,6 +82,28 @@ impl GatewayKeys {
     }
 }
 
+#[cfg(not(target_family = "wasm"))]
+impl GatewayKeys {
+    /// Opens an encapsulated request in chunks (draft-ietf-ohai-chunked-ohttp-08 §6.1) that has arrived as a whole.
+    ///
+    /// # Errors
+    /// [`SealError::UnknownKey`] as for [`open`](Self::open); any other [`ChunkError`] means that no honest client sealed these
+    /// bytes to this gateway.
+    pub fn open_chunked(&self, sealed: &[u8]) -> Result<(Opened, ChunkSealer), ChunkError> {
+        if sealed.len() > MAX_ENCAPSULATED {
+            return Err(SealError::TooLarge.into());
+        }
+        let (header, rest) = sealed
+            .split_first_chunk::<HEADER_LEN>()
+            .ok_or(SealError::Truncated)?;
+        match header[0] {
+            id if id == self.x_wing.config.key_id => self.x_wing.open_chunked(header, rest),
+            id if id == self.x25519.config.key_id => self.x25519.open_chunked(header, rest),
+            id => Err(SealError::UnknownKey(id).into()),
+        }
+    }
+}
+
 impl ResponseSealer {
     /// Encapsulates the response (RFC 9458 §4.4).
     ///
@@ -112,15 +136,10 @@ impl<K: hpke::Kem> KeyPair<K> {
         Self { secret, config }
     }
 
-    fn open(
-        &self,
-        label: &[u8],
-        header: &[u8; HEADER_LEN],
-        rest: &[u8],
-    ) -> Result<(Opened, ResponseSealer), SealError> {
-        // The whole header must be one that this key would produce, so a swapped suite never reaches a primitive.
-        let suite = self
-            .config
+    /// The whole header must be one that this key would produce, so a swapped suite never reaches a primitive.
+    #[inline]
+    fn suite(&self, header: &[u8; HEADER_LEN]) -> Result<Suite, SealError> {
+        self.config
             .symmetric
             .iter()
             .map(|(_, aead)| Suite {
@@ -128,7 +147,16 @@ impl<K: hpke::Kem> KeyPair<K> {
                 aead: *aead,
             })
             .find(|suite| suite.header(self.config.key_id) == *header)
-            .ok_or(SealError::UnsupportedSuite)?;
+            .ok_or(SealError::UnsupportedSuite)
+    }
+
+    fn open(
+        &self,
+        label: &[u8],
+        header: &[u8; HEADER_LEN],
+        rest: &[u8],
+    ) -> Result<(Opened, ResponseSealer), SealError> {
+        let suite = self.suite(header)?;
         let (enc, ciphertext) = rest
             .split_at_checked(suite.enc_len())
             .ok_or(SealError::Truncated)?;
@@ -146,6 +174,36 @@ impl<K: hpke::Kem> KeyPair<K> {
                 enc: enc.clone(),
             },
             ResponseSealer {
+                aead: suite.aead,
+                enc,
+                secret,
+            },
+        ))
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+impl<K: hpke::Kem + 'static> KeyPair<K> {
+    fn open_chunked(
+        &self,
+        header: &[u8; HEADER_LEN],
+        rest: &[u8],
+    ) -> Result<(Opened, ChunkSealer), ChunkError> {
+        let suite = self.suite(header)?;
+        let (enc, chunks) = rest
+            .split_at_checked(suite.enc_len())
+            .ok_or(SealError::Truncated)?;
+        let info = info(chunked::REQUEST_LABEL, header);
+        let mut receiver = suite::receive_chunks::<K>(suite.aead, &self.secret, &info, enc)?;
+        let inner = chunked::open_request(&mut *receiver, chunks)?;
+        let secret = receiver.export(response::secret_len(suite.aead))?;
+        let enc = enc.to_vec();
+        Ok((
+            Opened {
+                inner,
+                enc: enc.clone(),
+            },
+            ChunkSealer {
                 aead: suite.aead,
                 enc,
                 secret,

@@ -136,3 +136,119 @@ fn open_as<C: Cipher>(
         .decrypt_inout_detached(&nonce, b"", InOutBuf::from(body), tag)
         .map_err(|_| SealError::OpenFailed)
 }
+
+/// The key of a response in chunks, and the number of the next one.
+#[cfg(not(target_family = "wasm"))]
+pub(super) struct ChunkCipher {
+    cipher: Box<dyn NonceCipher>,
+    nonce: [u8; NONCE_LEN],
+    count: u64,
+}
+
+#[cfg(not(target_family = "wasm"))]
+const NONCE_LEN: usize = 12;
+
+#[cfg(not(target_family = "wasm"))]
+impl ChunkCipher {
+    pub(super) fn new(
+        aead: Aead,
+        enc: &[u8],
+        secret: &[u8],
+        response_nonce: &[u8],
+    ) -> Result<Self, SealError> {
+        let schedule = Schedule::new(enc, secret, response_nonce);
+        match aead {
+            Aead::Aes128Gcm => Self::of::<Aes128Gcm>(&schedule),
+            Aead::Aes256Gcm => Self::of::<Aes256Gcm>(&schedule),
+            Aead::ChaCha20Poly1305 => Self::of::<ChaCha20Poly1305>(&schedule),
+        }
+    }
+
+    fn of<C: Cipher + Send + 'static>(schedule: &Schedule) -> Result<Self, SealError> {
+        let (cipher, nonce) = schedule.cipher::<C>()?;
+        Ok(Self {
+            cipher: Box::new(cipher),
+            nonce: nonce.into(),
+            count: 0,
+        })
+    }
+
+    /// Number of chunks so far.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// `aead_nonce` XOR the counter, which fills its last eight bytes.
+    fn next_nonce(&mut self) -> Result<[u8; NONCE_LEN], SealError> {
+        let mut nonce = self.nonce;
+        for (byte, count) in nonce.iter_mut().rev().zip(self.count.to_le_bytes()) {
+            *byte ^= count;
+        }
+        self.count = self.count.checked_add(1).ok_or(SealError::Internal)?;
+        Ok(nonce)
+    }
+
+    pub(super) fn seal(
+        &mut self,
+        aad: &[u8],
+        chunk: &mut [u8],
+    ) -> Result<[u8; TAG_LEN], SealError> {
+        let nonce = self.next_nonce()?;
+        self.cipher.seal(&nonce, aad, chunk)
+    }
+
+    pub(super) fn open(
+        &mut self,
+        aad: &[u8],
+        chunk: &mut [u8],
+        tag: &[u8; TAG_LEN],
+    ) -> Result<(), SealError> {
+        let nonce = self.next_nonce()?;
+        self.cipher.open(&nonce, aad, chunk, tag)
+    }
+}
+
+/// A cipher whose nonce is given.
+#[cfg(not(target_family = "wasm"))]
+trait NonceCipher: Send {
+    fn seal(
+        &self,
+        nonce: &[u8; NONCE_LEN],
+        aad: &[u8],
+        chunk: &mut [u8],
+    ) -> Result<[u8; TAG_LEN], SealError>;
+
+    fn open(
+        &self,
+        nonce: &[u8; NONCE_LEN],
+        aad: &[u8],
+        chunk: &mut [u8],
+        tag: &[u8; TAG_LEN],
+    ) -> Result<(), SealError>;
+}
+
+#[cfg(not(target_family = "wasm"))]
+impl<C: Cipher + Send> NonceCipher for C {
+    fn seal(
+        &self,
+        nonce: &[u8; NONCE_LEN],
+        aad: &[u8],
+        chunk: &mut [u8],
+    ) -> Result<[u8; TAG_LEN], SealError> {
+        let nonce: &Nonce<C> = nonce.into();
+        let tag = self.encrypt_inout_detached(nonce, aad, InOutBuf::from(chunk));
+        Ok(tag.map_err(|_| SealError::Internal)?.into())
+    }
+
+    fn open(
+        &self,
+        nonce: &[u8; NONCE_LEN],
+        aad: &[u8],
+        chunk: &mut [u8],
+        tag: &[u8; TAG_LEN],
+    ) -> Result<(), SealError> {
+        let (nonce, tag): (&Nonce<C>, &Tag<C>) = (nonce.into(), tag.into());
+        self.decrypt_inout_detached(nonce, aad, InOutBuf::from(chunk), tag)
+            .map_err(|_| SealError::OpenFailed)
+    }
+}

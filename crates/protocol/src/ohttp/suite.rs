@@ -184,3 +184,110 @@ fn export(
     export(response::LABEL, &mut secret).map_err(|_| SealError::Internal)?;
     Ok(secret)
 }
+
+/// A client's half of one exchange in chunks.
+#[cfg(not(target_family = "wasm"))]
+pub(super) trait ChunkSender {
+    /// Encrypts the next chunk in place; returns its tag.
+    fn seal(&mut self, aad: &[u8], chunk: &mut [u8]) -> Result<[u8; TAG_LEN], SealError>;
+
+    /// The secret of `length` bytes from which the response's key will come.
+    fn export(&self, length: usize) -> Result<Zeroizing<Vec<u8>>, SealError>;
+}
+
+#[cfg(not(target_family = "wasm"))]
+impl<A: hpke::aead::Aead, K: hpke::Kem> ChunkSender for AeadCtxS<A, HkdfSha256, K> {
+    fn seal(&mut self, aad: &[u8], chunk: &mut [u8]) -> Result<[u8; TAG_LEN], SealError> {
+        let tag = self.seal_inout_detached(InOutBuf::from(chunk), aad);
+        let tag = tag.map_err(|_| SealError::Internal)?;
+        <[u8; TAG_LEN]>::try_from(tag.to_bytes().as_slice()).map_err(|_| SealError::Internal)
+    }
+
+    fn export(&self, length: usize) -> Result<Zeroizing<Vec<u8>>, SealError> {
+        export_for_chunks(length, |label, secret| self.export(label, secret))
+    }
+}
+
+/// The gateway's half.
+#[cfg(not(target_family = "wasm"))]
+pub(super) trait ChunkReceiver {
+    /// Decrypts the next chunk in place.
+    fn open(&mut self, aad: &[u8], chunk: &mut [u8], tag: &[u8; TAG_LEN]) -> Result<(), SealError>;
+
+    /// See [`ChunkSender::export`].
+    fn export(&self, length: usize) -> Result<Zeroizing<Vec<u8>>, SealError>;
+}
+
+#[cfg(not(target_family = "wasm"))]
+impl<A: hpke::aead::Aead, K: hpke::Kem> ChunkReceiver for AeadCtxR<A, HkdfSha256, K> {
+    fn open(&mut self, aad: &[u8], chunk: &mut [u8], tag: &[u8; TAG_LEN]) -> Result<(), SealError> {
+        let tag = hpke::aead::AeadTag::<A>::from_bytes(tag).map_err(|_| SealError::Internal)?;
+        self.open_inout_detached(InOutBuf::from(chunk), aad, &tag)
+            .map_err(|_| SealError::OpenFailed)
+    }
+
+    fn export(&self, length: usize) -> Result<Zeroizing<Vec<u8>>, SealError> {
+        export_for_chunks(length, |label, secret| self.export(label, secret))
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+fn export_for_chunks(
+    length: usize,
+    export: impl FnOnce(&[u8], &mut [u8]) -> Result<(), HpkeError>,
+) -> Result<Zeroizing<Vec<u8>>, SealError> {
+    let mut secret = Zeroizing::new(vec![0; length]);
+    export(super::chunked::RESPONSE_LABEL, &mut secret).map_err(|_| SealError::Internal)?;
+    Ok(secret)
+}
+
+/// Like [`encapsulate`], for a message in chunks.
+#[cfg(not(target_family = "wasm"))]
+pub(super) fn encapsulate_chunks(
+    suite: Suite,
+    public_key: &[u8],
+    info: &[u8],
+    rng: &mut impl CryptoRng,
+) -> Result<(Vec<u8>, Box<dyn ChunkSender>), SealError> {
+    with_kem!(suite.kem, K => with_aead!(suite.aead, A => {
+        encapsulate_chunks_as::<K, A>(public_key, info, rng)
+    }))
+}
+
+#[cfg(not(target_family = "wasm"))]
+fn encapsulate_chunks_as<K: hpke::Kem + 'static, A: hpke::aead::Aead + 'static>(
+    public_key: &[u8],
+    info: &[u8],
+    rng: &mut impl CryptoRng,
+) -> Result<(Vec<u8>, Box<dyn ChunkSender>), SealError> {
+    let recipient = K::PublicKey::from_bytes(public_key).map_err(|_| SealError::BadKey)?;
+    // RFC 9180 §7.1.4: an all-zero shared secret is an error, which `hpke` raises here.
+    let (enc, context): (_, AeadCtxS<A, HkdfSha256, K>) =
+        hpke::setup_sender_with_rng(&OpModeS::Base, &recipient, info, rng)
+            .map_err(|_| SealError::BadKey)?;
+    Ok((enc.to_bytes().to_vec(), Box::new(context)))
+}
+
+/// The gateway's context of a message in chunks.
+#[cfg(not(target_family = "wasm"))]
+pub(super) fn receive_chunks<K: hpke::Kem + 'static>(
+    aead: Aead,
+    secret_key: &K::PrivateKey,
+    info: &[u8],
+    enc: &[u8],
+) -> Result<Box<dyn ChunkReceiver>, SealError> {
+    with_aead!(aead, A => receive_chunks_as::<K, A>(secret_key, info, enc))
+}
+
+#[cfg(not(target_family = "wasm"))]
+fn receive_chunks_as<K: hpke::Kem + 'static, A: hpke::aead::Aead + 'static>(
+    secret_key: &K::PrivateKey,
+    info: &[u8],
+    enc: &[u8],
+) -> Result<Box<dyn ChunkReceiver>, SealError> {
+    let encapped = K::EncappedKey::from_bytes(enc).map_err(|_| SealError::BadKey)?;
+    let context: AeadCtxR<A, HkdfSha256, K> =
+        hpke::setup_receiver(&OpModeR::Base, secret_key, &encapped, info)
+            .map_err(|_| SealError::BadKey)?;
+    Ok(Box::new(context))
+}
