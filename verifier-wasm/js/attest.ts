@@ -1,6 +1,7 @@
 import type { AttestationReport } from "../pkg/clearseal_verifier.js";
+import { demandModel } from "./models.js";
 import { request, type Transport, unreachable } from "./transport.js";
-import type { Evidence, Problem } from "./types.js";
+import type { Evidence, Problem, ServedModel } from "./types.js";
 import type { Enclave, Verifier } from "./verifier.js";
 
 const LONGEST_EVIDENCE = 32 * 1024;
@@ -16,6 +17,8 @@ export interface Service {
   readonly base: URL;
   /** Chosen by the caller. */
   readonly policy: string | null;
+  /** Demanded in place of the policy's model; the policy must accept the enclave too. */
+  readonly model: ServedModel | null;
   readonly allowSimulated: boolean;
   readonly now: () => number;
   /** Verifies signatures instead of the module; undefined: the module verifies all of them. */
@@ -37,7 +40,7 @@ export type Attested =
 
 /** One live check: a fresh nonce, the evidence that answers it, revocation lists, the verdict. Sends only the nonce. */
 export async function attest(service: Service, signal: AbortSignal | undefined): Promise<Attested> {
-  const { verifier, transport, base } = service;
+  const { verifier, transport, base, model } = service;
   const challenge = verifier.challenge();
   const { nonce, nonceHex } = challenge;
   // `shared`: one document may answer several clients, with a proof that it covers our nonce.
@@ -64,9 +67,12 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
   const crls = (waits ? await lists : await within(lists, LISTS_WAIT_MS)) ?? new Uint8Array(0);
   listing.abort();
   challenge.setCrls(crls);
+  // Passed separately from the service's own, which leads to *simulated* at best.
+  const demanded = model && own !== null ? demandModel(own, model) : service.policy;
+  const offered = model && serverPolicy !== null ? demandModel(serverPolicy, model) : serverPolicy;
   const verifying = service.allowSimulated
-    ? challenge.verifyAllowingSimulation(reply.bytes, service.policy, serverPolicy, now, service.subtle)
-    : challenge.verify(reply.bytes, service.policy, now, service.subtle);
+    ? challenge.verifyAllowingSimulation(reply.bytes, demanded, offered, now, service.subtle)
+    : challenge.verify(reply.bytes, demanded, now, service.subtle);
   const verification = await within(verifying, transport.timeoutMs);
   if (!verification) return unreachable(SILENT);
   const report = verification.report();
@@ -75,10 +81,18 @@ export async function attest(service: Service, signal: AbortSignal | undefined):
   const evidence: Evidence = {
     bytes: reply.bytes,
     nonce: nonceHex,
-    policy: own ?? serverPolicy,
+    policy: demanded ?? own ?? offered,
     crls,
   };
   if (!enclave) return { status: "refused", report, evidence };
+  const policy = own ?? serverPolicy;
+  if (model && policy !== null) {
+    const judged = verifier.judge(evidence, policy, now);
+    if (judged.verdict === "refused") {
+      enclave.free();
+      return { status: "refused", report: judged, evidence: { ...evidence, policy } };
+    }
+  }
   // The verdict distinguishes a verified enclave from a simulated one.
   return { status: report.verdict === "verified" ? "trusted" : "simulated", report, evidence, enclave };
 }

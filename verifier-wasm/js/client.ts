@@ -28,6 +28,7 @@ export async function connectWith(
     },
     base: baseOf(url),
     policy: policyText(policy),
+    model: null,
     // Only `true`: another truthy value, passed by mistake, must not allow simulation.
     allowSimulated: options.allowSimulated === true,
     now: options.now ?? Date.now,

@@ -1,7 +1,9 @@
 import type { AttestationReport, ExchangeOutcome } from "../pkg/clearseal_verifier.js";
 import { type Attested, attest, type Service } from "./attest.js";
 import type { Socket } from "./link.js";
+import { isSameModel, modelsOf } from "./models.js";
 import { policyText } from "./policy.js";
+import { rerank } from "./rerank.js";
 import { type Follow, Follower } from "./source.js";
 import { type StreamHost, stream } from "./stream.js";
 import { ABORTED, request, unlessAborted, unreachable } from "./transport.js";
@@ -11,8 +13,11 @@ import {
   type PolicyInput,
   PolicyUnusable,
   type Problem,
+  type Ranking,
+  type RerankOptions,
   SealedFetchError,
   type SealedMessage,
+  type ServedModel,
   type Session,
   StreamError,
   type StreamedBatch,
@@ -64,10 +69,20 @@ export class SealedSession implements Session {
   #evidence: Evidence;
   #validUntilMs: number;
   #renewal: Promise<Renewal> | null = null;
+  /** Of the evidence for which they were read. */
+  #models: { readonly evidence: Evidence; readonly list: readonly ServedModel[] } | null = null;
+  /** Sessions with other models, by their hash. */
+  readonly #others = new Map<string, Promise<SealedSession>>();
+  /** The same, once they are open. */
+  readonly #opened = new Set<SealedSession>();
 
-  constructor(service: Service, trusted: Trusted, follow: Follow | null = null) {
+  /** A session with another model has the follower of the first one, which passes policies on. */
+  constructor(service: Service, trusted: Trusted, follow: Follow | Follower | null = null) {
     this.#service = service;
-    this.#follower = follow && new Follower(follow, service.now, (policy) => this.setPolicy(policy));
+    this.#follower =
+      follow instanceof Follower
+        ? follow
+        : follow && new Follower(follow, service.now, (policy) => this.setPolicy(policy));
     this.#enclave = trusted.enclave;
     this.#report = trusted.report;
     this.#evidence = trusted.evidence;
@@ -114,11 +129,68 @@ export class SealedSession implements Session {
     const before = this.#change;
     this.#change = new AbortController();
     before.abort();
+    for (const other of this.#opened) {
+      if (other.#enclave) other.setPolicy(text);
+    }
+  }
+
+  get models(): readonly ServedModel[] {
+    const evidence = this.#evidence;
+    if (this.#models?.evidence !== evidence) {
+      const { modelId, modelSha256 } = this.#report.manifest ?? {};
+      const isOwn = ({ id, sha256 }: ServedModel) => id === modelId && sha256 === modelSha256;
+      const list = modelsOf(evidence.bytes);
+      this.#models = { evidence, list: [...list.filter(isOwn), ...list.filter((model) => !isOwn(model))] };
+    }
+    return this.#models.list;
+  }
+
+  async withModel(name: string, options: { readonly signal?: AbortSignal } = {}): Promise<SealedSession> {
+    const [own] = this.models;
+    const model =
+      this.models.find(({ id }) => id === name) ?? this.models.find(({ id }) => isSameModel(id, name));
+    if (!model) {
+      const names = this.models.map(({ id }) => `\`${id}\``).join(", ");
+      throw new SealedFetchError(
+        "MODEL_NOT_SERVED",
+        `The verified enclave does not hold that model; its models are ${names}.`,
+        "Name one of these.",
+      );
+    }
+    if (model === own) return this;
+    const { signal } = options;
+    for (;;) {
+      const opening = this.#others.get(model.sha256) ?? this.#openWith(model);
+      this.#others.set(model.sha256, opening);
+      let session: SealedSession | null;
+      try {
+        session = await unlessAborted(opening, signal);
+      } catch (cause) {
+        this.#discard(model, opening);
+        throw cause;
+      }
+      signal?.throwIfAborted();
+      if (session !== null && session.#enclave !== null) return session;
+      this.#discard(model, opening);
+    }
+  }
+
+  #discard({ sha256 }: ServedModel, opening: Promise<SealedSession>): void {
+    if (this.#others.get(sha256) === opening) this.#others.delete(sha256);
+  }
+
+  async rerank(query: string, documents: readonly string[], options: RerankOptions = {}): Promise<Ranking> {
+    const { model, signal } = options;
+    const session = model === undefined ? this : await this.withModel(model, { ...(signal && { signal }) });
+    return rerank(session, query, documents, options);
   }
 
   close(): void {
     this.#enclave?.free();
     this.#enclave = null;
+    for (const other of this.#opened) other.close();
+    this.#opened.clear();
+    this.#others.clear();
   }
 
   async exchange(
@@ -210,6 +282,39 @@ export class SealedSession implements Session {
       },
     };
     return stream(host, texts, options);
+  }
+
+  /** Not the signal of one caller: others may await the same session. */
+  async #openWith(model: ServedModel): Promise<SealedSession> {
+    if (!this.#enclave) throw new SealedFetchError(CLOSED.code, CLOSED.detail, CLOSED.remedy);
+    const service = this.#service;
+    const attested = await attest({ ...service, model }, undefined);
+    if (this.#service !== service && this.#enclave) {
+      // The policy was changed during the check.
+      if ("enclave" in attested) attested.enclave.free();
+      return this.#openWith(model);
+    }
+    switch (attested.status) {
+      case "trusted":
+      case "simulated":
+        if (this.#enclave) {
+          const session = new SealedSession({ ...service, model }, attested, this.#follower);
+          this.#opened.add(session);
+          return session;
+        }
+        attested.enclave.free();
+        throw new SealedFetchError(CLOSED.code, CLOSED.detail, CLOSED.remedy);
+      case "refused": {
+        const { code, message, remedy } = attested.report;
+        throw new SealedFetchError(
+          code ?? "ATTESTATION_REFUSED",
+          message ?? "It was refused.",
+          remedy ?? "Send nothing to it.",
+        );
+      }
+      case "unreachable":
+        throw new SealedFetchError(attested.problem.code, attested.problem.detail, attested.problem.remedy);
+    }
   }
 
   /** A refused enclave is a permanent error for the stream; an unreachable host is a transient one. */

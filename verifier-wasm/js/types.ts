@@ -131,8 +131,84 @@ export interface Session {
     texts: Iterable<string> | AsyncIterable<string>,
     options?: StreamOptions,
   ): AsyncGenerator<StreamedBatch, void, undefined>;
+  /** The models of the verified enclave, as its manifest describes them: first the one that the trust policy demands. */
+  readonly models: readonly ServedModel[];
+  /**
+   * A session with another model of the same service, by any form of its name; this one if it is already the model. Verifies the
+   * enclave again, under the trust policy with that model's hash in place of the demanded one; the policy itself must accept the
+   * enclave too. The hash is the one in {@link Session.models}: the image decides it, not the policy. Shares policy changes with
+   * this session, and is closed with it; later calls return the same session.
+   *
+   * Rejects with a {@link SealedFetchError}: `MODEL_NOT_SERVED` if no model has the name, or the reason for a refusal.
+   */
+  withModel(name: string, options?: { readonly signal?: PlatformSignal }): Promise<Session>;
+  /**
+   * Scores `documents` for `query` with a cross-encoder, in one sealed request; at most 2,048. Verifies the receipt, and recomputes
+   * from query, documents and scores the tree that it commits to, so that each result has a proof.
+   *
+   * Rejects with a {@link SealedFetchError}: as {@link Session.fetch}, or with the enclave's code if it refuses the request, such as
+   * `MODEL_TASK` for a model that embeds.
+   */
+  rerank(query: string, documents: readonly string[], options?: RerankOptions): Promise<Ranking>;
   /** Deletes the enclave's keys. */
   close(): void;
+}
+
+/** A model that a service holds. */
+export interface ServedModel {
+  /** Name, which requests may use. */
+  readonly id: string;
+  readonly version: string;
+  /** SHA-256 of its files, hex: `model.sha256` of a trust policy that demands it. */
+  readonly sha256: string;
+  /** Components of a vector; 1 of a model that scores pairs. */
+  readonly dimension: number;
+  /** Most tokens of a text that it reads. */
+  readonly maxTokens: number;
+  /** Whether vectors have unit length. */
+  readonly normalised: boolean;
+}
+
+export interface RerankOptions {
+  /** Name of the model, as {@link Session.withModel} takes it. By default the one that the trust policy demands. */
+  readonly model?: string;
+  /** Number of results, the best ones; all by default. */
+  readonly topN?: number;
+  /** `false`: refuse a pair that is longer than the model reads (`INPUT_TOO_LONG`) instead of cutting it. */
+  readonly truncate?: boolean;
+  readonly signal?: PlatformSignal;
+}
+
+/** Documents with their scores, the best first, and the receipt that commits to them. */
+export interface Ranking {
+  /** The query as it was scored: a lone surrogate is U+FFFD. */
+  readonly query: string;
+  readonly results: readonly RankedDocument[];
+  /** Name of the model, from the receipt. */
+  readonly model: string;
+  /** Verified. */
+  readonly receipt: ReceiptReport;
+  /** The line of evidence that the proofs of all results share. */
+  readonly evidence: string;
+  /** As of {@link ExchangeResult}. */
+  readonly bundle: string;
+  readonly bundleWithContent: () => string;
+  readonly bundleWithSalt: () => string;
+}
+
+export interface RankedDocument {
+  /** Place among the documents, from 0. */
+  readonly index: number;
+  readonly document: string;
+  /** The higher, the better; a float32. */
+  readonly score: number;
+  /** Tokens of query and document that the model read. */
+  readonly tokens: number;
+  /** Whether there were more, which the model did not read. */
+  readonly truncated: boolean;
+  /** Proves the score together with {@link Ranking.evidence}: `clearseal verify vector`. Its holder can test guesses of the
+   * pair, but not read it. */
+  readonly proof: string;
 }
 
 export type ExchangeResult =

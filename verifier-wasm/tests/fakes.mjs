@@ -9,9 +9,18 @@ const encoder = new TextEncoder();
 
 /**
  * `verdicts`: what each check in turn concludes, `trusted`, `simulated` or a code of refusal. The last one repeats. `lives`: until when
- * each enclave is valid, in milliseconds; those that are not listed never expire.
+ * each enclave is valid, in milliseconds; those that are not listed never expire. `manifest`: that of every report. `judgement`: of
+ * evidence that is judged again, by the policy's text. `bundle`: with the salt.
  */
-export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes = [], lives = [] } = {}) {
+export function fakeVerifier({
+  verdicts = ["trusted"],
+  embedded = null,
+  outcomes = [],
+  lives = [],
+  manifest = null,
+  judgement = () => ({}),
+  bundle = "bundle with salt",
+} = {}) {
   const seen = {
     judged: [],
     crls: [],
@@ -26,7 +35,7 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
     judge: (_evidence, policy) =>
       policy === "unusable"
         ? { policy: null, code: "POLICY_UNREADABLE", message: "No policy.", remedy: "Correct it." }
-        : { policy: { name: policy } },
+        : { policy: { name: policy }, ...judgement(policy) },
     challenge() {
       checks += 1;
       const number = checks;
@@ -42,6 +51,7 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
             code: refused ? verdict : null,
             message: refused ? "No." : null,
             remedy: refused ? "Stop." : null,
+            manifest,
           }),
           takeEnclave: () => (refused ? undefined : enclave(number)),
           free() {},
@@ -98,7 +108,7 @@ export function fakeVerifier({ verdicts = ["trusted"], embedded = null, outcomes
       outcome: () => outcome,
       body: () => answer,
       bundle: (withContent) => (withContent ? "bundle with content" : "bundle"),
-      bundleWithSalt: () => "bundle with salt",
+      bundleWithSalt: () => bundle,
     };
   }
 
