@@ -40,6 +40,32 @@ pub fn content_hash(salt: &[u8; SALT_LEN], content: &[u8]) -> [u8; 32] {
         .into()
 }
 
+/// [`content_hash`] of a content that is hashed while it is made.
+#[cfg(not(target_family = "wasm"))]
+pub struct ContentHash(Sha256);
+
+#[cfg(not(target_family = "wasm"))]
+impl ContentHash {
+    /// The hash of an empty content.
+    pub fn new(salt: &[u8; SALT_LEN]) -> Self {
+        Self(
+            Sha256::new()
+                .chain_update(RESPONSE_LABEL)
+                .chain_update(salt),
+        )
+    }
+
+    /// Appends a part of the content.
+    pub fn update(&mut self, part: &[u8]) {
+        self.0.update(part);
+    }
+
+    /// The hash of the whole content.
+    pub fn finish(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+}
+
 /// SHA-256("clearseal/1 response with items" ‖ 0x00 ‖ content hash ‖ root).
 pub fn with_items(content_hash: &[u8; 32], root: &[u8; 32]) -> [u8; 32] {
     Sha256::new()

@@ -2,6 +2,8 @@
 
 #[cfg(not(target_family = "wasm"))]
 mod candidates;
+#[cfg(not(target_family = "wasm"))]
+mod chunked;
 mod pending;
 
 use attestation::{Aead, UnixMillis, VerifiedAttestation};
@@ -15,6 +17,8 @@ use crate::terms::TermsError;
 
 #[cfg(not(target_family = "wasm"))]
 pub use candidates::{PendingCandidates, begin_with_candidates, candidate_name};
+#[cfg(not(target_family = "wasm"))]
+pub use chunked::{PendingChunks, begin_chunked};
 pub use pending::PendingResponse;
 use pending::PreparedRequest;
 
@@ -79,6 +83,11 @@ pub enum ExchangeError {
     #[error(transparent)]
     #[coded(transparent)]
     Seal(#[from] SealError),
+    /// A message in chunks was cut off or changed, or could not be sealed.
+    #[cfg(not(target_family = "wasm"))]
+    #[error(transparent)]
+    #[coded(transparent)]
+    Chunk(#[from] crate::ohttp::chunked::ChunkError),
     /// The gateway declined before the request reached any endpoint: verify the service again, or fix the client.
     #[error(transparent)]
     #[coded(transparent)]

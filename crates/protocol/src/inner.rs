@@ -1,16 +1,18 @@
-//! The HTTP message inside the seal: Binary HTTP (RFC 9292, known-length form), padded so that its length reveals little.
+//! The HTTP message inside the seal: Binary HTTP (RFC 9292, known-length form; the other one in `stream`), padded so that its length reveals little.
 //!
 //! The peer's bytes are untrusted even under a seal. Limits are enforced before memory is
 //! allocated, and everything that two readers could interpret differently (two values of a field that has one,
 //! connection-specific fields, a wrong `content-length`, nonzero padding) is refused.
 
 mod rules;
+#[cfg(not(target_family = "wasm"))]
+pub mod stream;
 mod survey;
 
 use bhttp::{ControlData, Message, Mode, StatusCode};
 
 use crate::padme::padded_len;
-use survey::{Control, Section, survey};
+use survey::{Control, survey};
 
 /// Longest encoded request, padding included, in bytes.
 pub const MAX_REQUEST: usize = 4 * 1024 * 1024;
@@ -26,6 +28,9 @@ pub const MAX_PATH: usize = 2 * 1024;
 pub const AUTHORITY: &str = "clearseal.internal";
 
 const SCHEME: &str = "https";
+/// Upper bound on the bytes of a section of fields and of control data, with their lengths.
+#[cfg(not(target_family = "wasm"))]
+const LONGEST_HEAD: usize = 2 * MAX_FIELD_SECTION + 16 * MAX_FIELDS + 64;
 
 /// One request inside the seal. Has no `Debug`: it holds the user's text.
 #[derive(Clone, PartialEq, Eq)]
@@ -118,9 +123,19 @@ impl InnerRequest {
     /// [`InnerError`] for everything that the rules of this module refuse.
     pub fn decode(bytes: &[u8]) -> Result<Self, InnerError> {
         let found = survey(bytes)?;
-        let Control::Request([method, scheme, authority, path]) = found.control else {
+        let Control::Request(control) = found.control else {
             return Err(OTHER_KIND);
         };
+        Self::checked(control, found.fields, found.trailers, found.content)
+    }
+
+    #[inline]
+    fn checked<'a>(
+        [method, scheme, authority, path]: [&'a [u8]; 4],
+        fields: impl Iterator<Item = Line<'a>>,
+        trailers: impl Iterator<Item = Line<'a>>,
+        content: &[u8],
+    ) -> Result<Self, InnerError> {
         let [method, scheme, authority, path] = [
             text(method, "method")?,
             text(scheme, "scheme")?,
@@ -128,18 +143,18 @@ impl InnerRequest {
             text(path, "path")?,
         ];
         rules::check_request_line(method, scheme, authority, path)?;
-        let mut headers = join_fields(found.fields)?;
+        let mut headers = join_fields(fields)?;
         // RFC 9110 §7.2: `host` repeats the authority.
         if let Some(at) = headers.iter().position(|(name, _)| name == "host") {
             let (_, host) = headers.remove(at);
             rules::check_host(authority, &host)?;
         }
-        check_sections(&headers, found.trailers, found.content)?;
+        check_sections(&headers, trailers, content)?;
         Ok(Self {
             method: method.to_owned(),
             path: path.to_owned(),
             headers,
-            content: found.content.to_vec(),
+            content: content.to_vec(),
         })
     }
 }
@@ -221,8 +236,13 @@ fn encode(
     Ok(bytes)
 }
 
+/// Name and value of a field.
+type Line<'a> = (&'a [u8], &'a [u8]);
+
 /// Reads a section; lines of one list are joined (RFC 9110 §5.3).
-fn join_fields(section: Section<'_>) -> Result<Vec<(String, String)>, InnerError> {
+fn join_fields<'a>(
+    section: impl Iterator<Item = Line<'a>>,
+) -> Result<Vec<(String, String)>, InnerError> {
     let mut headers: Vec<(String, String)> = Vec::new();
     for (name, value) in section {
         let (name, value) = (text(name, "field name")?, text(value, "field value")?);
@@ -235,9 +255,9 @@ fn join_fields(section: Section<'_>) -> Result<Vec<(String, String)>, InnerError
 }
 
 /// Checks both sections. Trailers have no meaning here (RFC 9110 §6.5.1), but must not hide what a header may not contain.
-fn check_sections(
+fn check_sections<'a>(
     headers: &[(String, String)],
-    trailers: Section<'_>,
+    trailers: impl Iterator<Item = Line<'a>>,
     content: &[u8],
 ) -> Result<(), InnerError> {
     rules::check_fields(headers, content.len())?;

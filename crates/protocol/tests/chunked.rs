@@ -1,5 +1,5 @@
 //! Sealing in chunks: round trips, interoperation with an independent implementation, and attacks.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
 
 use std::io;
 use std::pin::{Pin, pin};

@@ -10,6 +10,7 @@ mod documentation;
 mod exchange;
 mod hpke_vectors;
 mod inner;
+mod inner_stream;
 mod items;
 mod log;
 mod receipt;

@@ -108,6 +108,15 @@ impl PendingResponse {
     /// # Errors
     /// Those of [`PendingExchange::finish`](super::PendingExchange::finish).
     pub fn finish(self, response: &[u8], now: UnixMillis) -> Result<Answer, ExchangeError> {
+        self.finish_response(InnerResponse::decode(response)?, now)
+    }
+
+    #[inline]
+    pub(super) fn finish_response(
+        self,
+        response: InnerResponse,
+        now: UnixMillis,
+    ) -> Result<Answer, ExchangeError> {
         let Self {
             mut expectations,
             terms,
@@ -116,7 +125,6 @@ impl PendingResponse {
             inner,
         } = self;
         let now = clock.to_enclave(now);
-        let response = InnerResponse::decode(response)?;
         if response.status >= 400
             && let Some(declined) = parse_decline(&response)
         {

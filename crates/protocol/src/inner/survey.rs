@@ -39,12 +39,7 @@ pub(super) fn survey(bytes: &[u8]) -> Result<Survey<'_>, InnerError> {
         return Err(InnerError::TooLarge(SIZE));
     }
     let control = match is_request {
-        true => Control::Request([
-            walk.span(LONGEST_TOKEN, "method, 16 letters")?,
-            walk.span(LONGEST_TOKEN, "scheme, https")?,
-            walk.span(LONGEST_TOKEN, "authority, 256 bytes")?,
-            walk.span(MAX_PATH, "path, 2,048 bytes")?,
-        ]),
+        true => walk.request_control()?,
         // The number of informational responses is unbounded, and this service sends none.
         false => Control::Response(check_status(walk.integer()?)?),
     };
@@ -91,13 +86,23 @@ impl<'a> Iterator for Section<'a> {
     }
 }
 
-struct Walk<'a> {
-    rest: &'a [u8],
+pub(super) struct Walk<'a> {
+    pub(super) rest: &'a [u8],
 }
 
 impl<'a> Walk<'a> {
+    #[inline]
+    pub(super) fn request_control(&mut self) -> Result<Control<'a>, InnerError> {
+        Ok(Control::Request([
+            self.span(LONGEST_TOKEN, "method, 16 letters")?,
+            self.span(LONGEST_TOKEN, "scheme, https")?,
+            self.span(LONGEST_TOKEN, "authority, 256 bytes")?,
+            self.span(MAX_PATH, "path, 2,048 bytes")?,
+        ]))
+    }
+
     /// A variable-length integer of QUIC (RFC 9000 §16).
-    fn integer(&mut self) -> Result<u64, InnerError> {
+    pub(super) fn integer(&mut self) -> Result<u64, InnerError> {
         let first = *self.rest.first().ok_or(CUT_OFF)?;
         let length = 1usize << (first >> 6);
         let encoded = self.take(length)?;
@@ -110,7 +115,11 @@ impl<'a> Walk<'a> {
     }
 
     /// A length, then that many bytes.
-    fn span(&mut self, limit: usize, what: &'static str) -> Result<&'a [u8], InnerError> {
+    pub(super) fn span(
+        &mut self,
+        limit: usize,
+        what: &'static str,
+    ) -> Result<&'a [u8], InnerError> {
         let length = self.integer()?;
         match usize::try_from(length) {
             Ok(length) if length <= limit => self.take(length),
@@ -156,4 +165,4 @@ impl<'a> Walk<'a> {
     }
 }
 
-const CUT_OFF: InnerError = InnerError::Malformed("it ends early");
+pub(super) const CUT_OFF: InnerError = InnerError::Malformed("it ends early");
