@@ -4,7 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { test as base, expect } from "@playwright/test";
-import { root } from "../fixtures/processes.ts";
+import { Models } from "../fixtures/models.ts";
+import { binary, root } from "../fixtures/processes.ts";
 import { Stack } from "../fixtures/stack.ts";
 
 /** The package as npm would publish it, installed into a separate project. */
@@ -120,6 +121,61 @@ test("Node: a text that is refused fails alone in a stream", async ({ project })
     ]);
   } finally {
     await stack.close();
+  }
+});
+
+/** Reranks with the second model of a service, and writes rows and proofs as `clearseal rerank` does. */
+const RERANK = `
+import { writeFileSync } from "node:fs";
+import { connect } from "@clearseal/verifier";
+const { session } = await connect(process.env.SERVICE, { allowSimulated: true });
+const models = session.models.map(({ id, dimension }) => [id, dimension]);
+const documents = ["a key", "the key is released to the enclave", "a cat sleeps"];
+const query = "how are keys released?";
+const ranking = await session.rerank(query, documents, { model: "ranker", topN: 2 });
+const { results, evidence, model, receipt } = ranking;
+const row = ({ index, document, score, tokens, truncated }) =>
+  JSON.stringify({ index, relevance_score: score, query, document, tokens, truncated });
+writeFileSync("ranking.jsonl", results.map((result) => row(result) + "\\n").join(""));
+writeFileSync("proofs.jsonl", [evidence, ...results.map(({ proof }) => proof)].join("\\n") + "\\n");
+const { policy } = (await session.withModel("ranker")).evidence;
+writeFileSync("ranker-policy.json", policy);
+const refused = await session.rerank(query, documents).catch(({ code }) => code);
+const unknown = await session.rerank(query, documents, { model: "other" }).catch(({ code }) => code);
+console.log(JSON.stringify({ models, model, verdict: receipt.verdict, count: results.length, refused, unknown }));
+session.close();
+`;
+
+test("Node: pairs are scored by another model, and the terminal verifies their proofs", async ({
+  project,
+}) => {
+  const models = new Models();
+  const stack = await Stack.start([...models.embedding("small"), ...models.reranking("ranker")]);
+  try {
+    writeFileSync(join(project, "rerank.mjs"), RERANK);
+    const env = { ...process.env, SERVICE: stack.url };
+    const { stdout } = await run("node", ["rerank.mjs"], { cwd: project, env });
+    expect(JSON.parse(stdout)).toEqual({
+      models: [
+        ["small", 32],
+        ["ranker", 1],
+      ],
+      model: "ranker",
+      verdict: "simulated",
+      count: 2,
+      refused: "MODEL_TASK",
+      unknown: "MODEL_NOT_SERVED",
+    });
+    expect(stack.back.recorded.includes("the key is released")).toBe(false);
+    const verify = ["verify", "vector", "proofs.jsonl", "ranking.jsonl", "--policy", "ranker-policy.json"];
+    // 1: the rows are proved, by a simulated enclave.
+    const verified = await run(binary("clearseal"), verify, { cwd: project }).catch((error) => error);
+    expect(verified.code).toBe(1);
+    expect(`${verified.stdout}${verified.stderr}`).toContain("simulated");
+    expect(`${verified.stdout}${verified.stderr}`).not.toContain("MISMATCH");
+  } finally {
+    await stack.close();
+    models.remove();
   }
 });
 
