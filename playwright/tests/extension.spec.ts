@@ -1,0 +1,116 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type BrowserContext, chromium, type Page } from "@playwright/test";
+import { Publisher } from "../fixtures/signed-release.ts";
+import { test as base, expect } from "../fixtures/stack.ts";
+
+/** Chromium with the unpacked extension, whose one page is the stack's. */
+const test = base.extend<{ publisher: Publisher; extended: BrowserContext }>({
+  publisher: async ({ stack }, use) => {
+    const publisher = await Publisher.start("chromium", stack.url);
+    await use(publisher);
+    await publisher.close();
+  },
+  extended: async ({ publisher, launchOptions }, use) => {
+    const profile = mkdtempSync(join(tmpdir(), "clearseal-profile-"));
+    const context = await chromium.launchPersistentContext(profile, {
+      ...launchOptions,
+      headless: false,
+      args: [
+        ...(launchOptions.args ?? []),
+        "--headless=new",
+        `--disable-extensions-except=${publisher.extension}`,
+        `--load-extension=${publisher.extension}`,
+      ],
+    });
+    await use(context);
+    await context.close();
+    rmSync(profile, { recursive: true, force: true });
+  },
+});
+
+/** Badge of the tab with this address, as the toolbar shows it. */
+async function badge(context: BrowserContext, url: string): Promise<string> {
+  const worker = context.serviceWorkers()[0] ?? (await context.waitForEvent("serviceworker"));
+  return worker.evaluate(async (address) => {
+    const { action, tabs } = (globalThis as unknown as { chrome: Chromium }).chrome;
+    const all = await tabs.query({});
+    const tab = all.find((one) => one.url === address);
+    return tab ? action.getBadgeText({ tabId: tab.id }) : "no tab";
+  }, url);
+}
+
+/** The popup of a tab, opened as a page. */
+async function openPopup(context: BrowserContext, url: string): Promise<Page> {
+  const worker = context.serviceWorkers()[0] ?? (await context.waitForEvent("serviceworker"));
+  const address = await worker.evaluate(async (address) => {
+    const { runtime, tabs } = (globalThis as unknown as { chrome: Chromium }).chrome;
+    const tab = (await tabs.query({})).find((one) => one.url === address);
+    return `${runtime.getURL("popup.html")}?tab=${tab?.id}`;
+  }, url);
+  const popup = await context.newPage();
+  await popup.goto(address);
+  return popup;
+}
+
+interface Chromium {
+  action: { getBadgeText(details: { tabId: number }): Promise<string> };
+  runtime: { getURL(path: string): string };
+  tabs: { query(filter: object): Promise<{ id: number; url?: string }[]> };
+}
+
+test("the toolbar shows the signed release, for every file of the page that arrives", async ({
+  extended,
+  stack,
+}) => {
+  const page = await extended.newPage();
+  await page.goto(stack.url);
+  await expect(page.locator("section.seal h2")).toHaveText("SIMULATED");
+  await expect.poll(() => badge(extended, page.url())).toBe("✓");
+  const popup = await openPopup(extended, page.url());
+  await expect(popup.getByRole("status")).toHaveText("Verified: release 0.1.0-test");
+  await expect(popup.locator("dl")).toContainText("3d".repeat(20));
+  await expect(popup.locator("#limits")).toContainText("a second time");
+  await popup.close();
+  // Files of another route join the same load.
+  await page.getByRole("link", { name: "Audit" }).click();
+  await expect(page.locator("textarea.audit-box")).toBeVisible();
+  await expect.poll(() => badge(extended, page.url())).toBe("✓");
+});
+
+test("one changed byte differs, in a document and in a script, and is not forgotten", async ({
+  extended,
+  stack,
+}) => {
+  const page = await extended.newPage();
+  stack.host.tamper("/theme.js", (answer) => ({
+    ...answer,
+    body: Buffer.concat([answer.body, Buffer.from("\n")]),
+  }));
+  await page.goto(stack.url);
+  await expect.poll(() => badge(extended, page.url())).toBe("!");
+  const popup = await openPopup(extended, page.url());
+  await expect(popup.getByRole("status")).toHaveText("Differs from the signed release");
+  await expect(popup.getByRole("listitem")).toHaveText("/theme.js: other bytes than the release's");
+  await popup.close();
+
+  stack.host.behave();
+  await page.reload();
+  await expect(page.locator("section.seal h2")).toHaveText("SIMULATED");
+  await expect.poll(() => badge(extended, page.url())).toBe("!");
+
+  const another = await extended.newPage();
+  stack.host.tamper("/", (answer) => ({ ...answer, body: Buffer.concat([answer.body, Buffer.from("\n")]) }));
+  await another.goto(`${stack.url}/?other`);
+  await expect.poll(() => badge(extended, another.url())).toBe("!");
+});
+
+test("without a valid signature the state is unknown", async ({ extended, publisher, stack }) => {
+  publisher.signed -= 8 * 24 * 3600;
+  const page = await extended.newPage();
+  await page.goto(stack.url);
+  await expect.poll(() => badge(extended, page.url())).toBe("?");
+  const popup = await openPopup(extended, page.url());
+  await expect(popup.locator("#detail")).toContainText("more than seven days ago");
+});

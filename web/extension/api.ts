@@ -1,0 +1,67 @@
+import type { WatchedPage } from "./release.ts";
+import type { TabState } from "./state.ts";
+
+/** Firefox names its interfaces `browser`, and Chromium names the same ones `chrome`. */
+export const api: WebExtension = typeof browser === "undefined" ? chrome : browser;
+
+/** Firefox alone gives an extension the bytes that run. */
+export const readsAnswers = api.webRequest?.filterResponseData !== undefined;
+
+const PAGES = "pages";
+const TAB = "tab.";
+
+/** A tab's state. A request of an earlier load has another number. */
+export interface StoredTab {
+  readonly load: number;
+  readonly state: TabState;
+}
+
+/** Pages that the user added, and those that the publisher of this extension built in. */
+export async function readPages(): Promise<WatchedPage[]> {
+  const { [PAGES]: added } = await api.storage.local.get(PAGES);
+  return [...__CLEARSEAL_PAGES__, ...((added as WatchedPage[] | undefined) ?? [])];
+}
+
+export async function addPage(page: WatchedPage): Promise<void> {
+  await removePage(page.origin);
+  const { [PAGES]: added } = await api.storage.local.get(PAGES);
+  await api.storage.local.set({ [PAGES]: [...((added as WatchedPage[] | undefined) ?? []), page] });
+}
+
+export async function removePage(origin: string): Promise<void> {
+  const { [PAGES]: added } = await api.storage.local.get(PAGES);
+  const others = ((added as WatchedPage[] | undefined) ?? []).filter((page) => page.origin !== origin);
+  await api.storage.local.set({ [PAGES]: others });
+}
+
+export async function readTab(id: number): Promise<StoredTab | null> {
+  const key = TAB + id;
+  return ((await api.storage.session.get(key))[key] as StoredTab | undefined) ?? null;
+}
+
+export async function writeTab(id: number, tab: StoredTab): Promise<void> {
+  await api.storage.session.set({ [TAB + id]: tab });
+}
+
+export async function forgetTab(id: number): Promise<void> {
+  await api.storage.session.remove(TAB + id);
+}
+
+/** All tabs with a page of this origin. */
+export async function findTabs(origin: string): Promise<number[]> {
+  const all = Object.entries(await api.storage.session.get(null));
+  return all
+    .filter(([key, tab]) => key.startsWith(TAB) && (tab as StoredTab).state.origin === origin)
+    .map(([key]) => Number(key.slice(TAB.length)));
+}
+
+const NEWEST = "newest.";
+
+/** Time of the newest signature that was seen for an origin, in Unix seconds. */
+export async function readNewest(origin: string): Promise<number> {
+  return ((await api.storage.local.get(NEWEST + origin))[NEWEST + origin] as number | undefined) ?? 0;
+}
+
+export async function writeNewest(origin: string, signed: number): Promise<void> {
+  await api.storage.local.set({ [NEWEST + origin]: signed });
+}

@@ -1,0 +1,266 @@
+import {
+  api,
+  findTabs,
+  forgetTab,
+  readNewest,
+  readPages,
+  readsAnswers,
+  readTab,
+  writeNewest,
+  writeTab,
+} from "./api.ts";
+import {
+  compare,
+  isServiceRequest,
+  join,
+  loadRelease,
+  type Release,
+  readAnswer,
+  type WatchedPage,
+} from "./release.ts";
+import { advance, type Event, type Found, summarize } from "./state.ts";
+import { BADGES } from "./words.ts";
+
+/** Largest file of a release in bytes (crates/release/src/manifest.rs). */
+const MAX_FILE_BYTES = 64 << 20;
+const ALL = { urls: ["<all_urls>"] };
+
+/** Read once a start of this script, and again when the user changes them. */
+let pages = readPages();
+api.storage.onChanged.addListener((changes, area) => {
+  if (area === "local" && "pages" in changes) pages = readPages();
+});
+
+/** Releases by the number of the load that they are for. */
+const releases = new Map<number, Promise<Release | null>>();
+/** Status codes of answers that are still arriving. */
+const statuses = new Map<string, number>();
+
+/** Listeners must not overlap: each reads a tab's state and writes it again. */
+let last: Promise<unknown> = Promise.resolve();
+function queue<T>(work: () => Promise<T>): Promise<T> {
+  const next = last.then(work);
+  last = next.catch(() => undefined);
+  return next;
+}
+
+/** One load of a watched page in one tab. */
+interface Load {
+  readonly tab: number;
+  readonly number: number;
+}
+
+async function findPage({ url, initiator, originUrl }: RequestDetails): Promise<WatchedPage | undefined> {
+  // The extension's own requests, of which it must not wait for itself.
+  if ((initiator ?? originUrl ?? "").startsWith(api.runtime.getURL("").replace(/\/$/, ""))) return undefined;
+  const origin = new URL(url).origin.replace(/^ws/, "http");
+  return (await pages).find((page) => page.origin === origin);
+}
+
+async function begin(page: WatchedPage, tab: number): Promise<Load> {
+  const earlier = await readTab(tab);
+  const number = Date.now() + Math.random();
+  const state = advance(earlier?.state ?? null, { type: "navigated", origin: page.origin });
+  if (state) await writeTab(tab, { load: number, state });
+  const load = { tab, number };
+  releases.set(number, prepare(page, load));
+  return load;
+}
+
+/** The page's release now, unless an older signature replaces a newer one. */
+async function prepare(page: WatchedPage, load: Load): Promise<Release | null> {
+  try {
+    const release = await loadRelease(page, Math.floor(Date.now() / 1000));
+    const { name, commit, signed } = release;
+    if (signed < (await readNewest(page.origin))) {
+      throw new Error("The manifest has an older signature than one that was seen before.");
+    }
+    await writeNewest(page.origin, signed);
+    await note(load, { type: "loaded", release: { name, commit, signed } });
+    return release;
+  } catch (cause) {
+    await note(load, {
+      type: "unavailable",
+      problem: cause instanceof Error ? cause.message : String(cause),
+    });
+    return null;
+  }
+}
+
+function note({ tab, number }: Load, event: Event): Promise<void> {
+  return queue(async () => {
+    const stored = await readTab(tab);
+    if (stored?.load !== number) return;
+    const state = advance(stored.state, event);
+    if (!state) return;
+    await writeTab(tab, { load: number, state });
+    await paint(tab);
+  });
+}
+
+async function paint(tab: number): Promise<void> {
+  const stored = await readTab(tab);
+  if (!stored) return;
+  const { text, color, title } = BADGES[summarize(stored.state)];
+  // The tab may be closed.
+  await Promise.all([
+    api.action.setBadgeText({ text, tabId: tab }),
+    api.action.setBadgeBackgroundColor({ color, tabId: tab }),
+    api.action.setTitle({ title: `${api.runtime.getManifest().name}: ${title}`, tabId: tab }),
+  ]).catch(() => undefined);
+}
+
+/** Loads that a request belongs to. A service worker's requests belong to no tab, so they count for each. */
+async function findLoads(page: WatchedPage, { tabId, type }: RequestDetails): Promise<Load[]> {
+  if (type === "main_frame") return [await begin(page, tabId)];
+  const tabs = tabId >= 0 ? [tabId] : await findTabs(page.origin);
+  const loads = await Promise.all(
+    tabs.map(async (tab) => {
+      const stored = await readTab(tab);
+      return stored?.state.origin === page.origin ? [{ tab, number: stored.load }] : [];
+    }),
+  );
+  return loads.flat();
+}
+
+/** Loads of the requests whose answers are not compared yet; none for a request of no watched page. */
+const open = new Map<string, Promise<readonly Load[]>>();
+
+api.webRequest.onBeforeRequest.addListener(
+  (details) => {
+    const watched = watch(details);
+    open.set(details.requestId, watched);
+    // Firefox waits, so that the first byte is read too.
+    return readsAnswers ? watched.then(() => undefined) : undefined;
+  },
+  ALL,
+  ...(readsAnswers ? [["blocking"]] : []),
+);
+
+async function watch(details: RequestDetails): Promise<readonly Load[]> {
+  const page = await findPage(details);
+  if (!page || isServiceRequest(details.url, details.type)) return [];
+  const loads = await queue(() => findLoads(page, details));
+  if (loads.length === 0) return [];
+  if (readsAnswers) holdAnswer(details, loads);
+  await noteAll(loads, { type: "asked" });
+  return loads;
+}
+
+/** Ends the wait for an answer. */
+async function take(requestId: string): Promise<readonly Load[]> {
+  const loads = open.get(requestId);
+  open.delete(requestId);
+  return (await loads) ?? [];
+}
+
+async function noteAll(loads: readonly Load[], event: Event): Promise<void> {
+  await Promise.all(loads.map((load) => note(load, event)));
+}
+
+/** Firefox: holds an answer back until it is compared, so that a changed byte does not run. */
+function holdAnswer(details: RequestDetails, loads: readonly Load[]): void {
+  const filter = api.webRequest.filterResponseData?.(details.requestId);
+  if (!filter) return;
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  filter.ondata = ({ data }) => {
+    length += data.byteLength;
+    if (length <= MAX_FILE_BYTES) chunks.push(new Uint8Array(data));
+  };
+  filter.onstop = async () => {
+    const body = join(chunks);
+    const found = length > MAX_FILE_BYTES ? "bytes" : await judge(details, loads, body);
+    if (found === "same" || found === null) filter.write(body);
+    else if (details.type === "main_frame") filter.write(new TextEncoder().encode(BLOCKED));
+    filter.close();
+  };
+  filter.onerror = () => {
+    const problem = `The answer of ${details.url} could not be read.`;
+    void noteAll(loads, { type: "skipped" });
+    void noteAll(loads, { type: "unavailable", problem });
+  };
+}
+
+const BLOCKED =
+  "<!doctype html><title>Not the release</title><p>The Clearseal extension did not show this page: its bytes are not those of the signed release.";
+
+/** Compares an answer with the release of the load, and notes the result. Null if there is nothing to compare with. */
+async function judge(
+  details: RequestDetails,
+  loads: readonly Load[],
+  body: Uint8Array<ArrayBuffer>,
+): Promise<Found> {
+  const { requestId, url, type } = details;
+  const status = details.statusCode ?? statuses.get(requestId) ?? 200;
+  statuses.delete(requestId);
+  const isDocument = type === "main_frame";
+  // A browser runs no script and applies no style of an error, but shows its document.
+  if (status >= 400 && !isDocument) {
+    await noteAll(loads, { type: "skipped" });
+    return null;
+  }
+  const release = await releaseOf(loads);
+  const found = release ? await compare(release, url, type, body) : null;
+  await noteAll(loads, { type: "compared", url, isDocument, found });
+  return found;
+}
+
+async function releaseOf(loads: readonly Load[]): Promise<Release | null> {
+  const [load] = loads;
+  if (!load) return null;
+  const known = releases.get(load.number);
+  if (known) return known;
+  // The browser ended this script after the load.
+  const stored = await readTab(load.tab);
+  const page = (await pages).find(({ origin }) => origin === stored?.state.origin);
+  const prepared = page ? prepare(page, load) : Promise.resolve(null);
+  releases.set(load.number, prepared);
+  return prepared;
+}
+
+api.webRequest.onHeadersReceived.addListener(({ requestId, statusCode }) => {
+  if (readsAnswers && statusCode !== undefined) statuses.set(requestId, statusCode);
+}, ALL);
+
+api.webRequest.onBeforeRedirect.addListener(async ({ requestId, url, type }) => {
+  const loads = await take(requestId);
+  // The next address of a document is a navigation, too.
+  const isDocument = type === "main_frame";
+  await noteAll(
+    loads,
+    isDocument ? { type: "skipped" } : { type: "compared", url, isDocument, found: "redirected" },
+  );
+}, ALL);
+
+api.webRequest.onCompleted.addListener(async (details) => {
+  const loads = await take(details.requestId);
+  // Chromium gives no extension the bytes that run: the same address is requested a second time.
+  if (!readsAnswers && loads.length > 0) await compareAgain(details, loads);
+}, ALL);
+
+async function compareAgain(details: RequestDetails, loads: readonly Load[]): Promise<void> {
+  const answer = await fetch(details.url, { cache: "no-store", credentials: "omit" }).catch(() => null);
+  const body = answer && (await readAnswer(answer, MAX_FILE_BYTES).catch(() => null));
+  if (body) {
+    await judge(details, loads, body);
+    return;
+  }
+  const problem = `${details.url} could not be requested a second time.`;
+  await noteAll(loads, { type: "skipped" });
+  await noteAll(loads, { type: "unavailable", problem });
+}
+
+api.webRequest.onErrorOccurred.addListener(async ({ requestId }) => {
+  statuses.delete(requestId);
+  const loads = await take(requestId);
+  if (!readsAnswers) await noteAll(loads, { type: "skipped" });
+}, ALL);
+
+// A browser clears a tab's badge when it shows the next document.
+api.tabs.onUpdated.addListener((id, _, { url }) => {
+  void readTab(id).then((stored) => {
+    if (stored && url !== undefined && new URL(url).origin === stored.state.origin) return paint(id);
+  });
+});
+api.tabs.onRemoved.addListener((id) => void forgetTab(id));
