@@ -4,6 +4,7 @@
 //! Version 4 of the format that AWS publishes in its crate `aws-nitro-enclaves-image-format`, module `defs`.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::measure::Measurements;
 
@@ -36,12 +37,12 @@ pub struct Metadata {
     /// How it was built.
     #[serde(rename = "BuildMetadata")]
     pub build: BuildMetadata,
-    /// Unused: the image does not contain a container.
+    /// The container's description in an image of `nitro-cli`; an empty object in ours.
     #[serde(rename = "DockerInfo")]
-    pub docker: Empty,
-    /// Unused.
+    pub docker: Value,
+    /// The builder's own members; `nitro-cli` writes `null` without `--metadata`. An empty object in ours.
     #[serde(rename = "CustomMetadata")]
-    pub custom: Empty,
+    pub custom: Value,
 }
 
 /// How an image was built.
@@ -64,10 +65,6 @@ pub struct BuildMetadata {
     pub kernel: String,
 }
 
-/// An empty object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Empty {}
-
 /// Why bytes are not a valid image, or an image cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -85,6 +82,11 @@ pub enum EifError {
         /// Its value.
         value: u64,
     },
+    /// The image is for a processor on which no image of Clearseal runs.
+    #[error(
+        "EIF_ARCHITECTURE: the image is for 64-bit ARM, and only images for x86-64 can be read; describe it with nitro-cli"
+    )]
+    Architecture,
     /// Sections are missing, duplicated, or in the wrong order.
     #[error("EIF_SECTIONS: {0}; build the image again")]
     Sections(&'static str),
@@ -108,6 +110,8 @@ pub enum EifError {
 
 pub(crate) const MAGIC: &[u8; 4] = b".eif";
 pub(crate) const VERSION: u16 = 4;
+/// The lowest bit of the flags.
+pub(crate) const ARM64: u16 = 1;
 pub(crate) const SECTIONS_MAX: usize = 32;
 pub(crate) const HEADER: usize = 4 + 2 + 2 + 8 + 8 + 2 + 2 + 2 * 8 * SECTIONS_MAX + 4 + 4;
 pub(crate) const SECTION_HEADER: usize = 2 + 2 + 8;
@@ -191,7 +195,7 @@ fn header(sections: &[(Section, &[u8])]) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER);
     header.extend_from_slice(MAGIC);
     header.extend_from_slice(&VERSION.to_be_bytes());
-    // Flags: the first bit means aarch64.
+    // Flags: the lowest bit means 64-bit ARM.
     header.extend_from_slice(&[0; 2]);
     header.extend_from_slice(&DEFAULT_MEMORY.to_be_bytes());
     header.extend_from_slice(&DEFAULT_CPUS.to_be_bytes());

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
-use image::eif::{BuildMetadata, Empty};
+use image::eif::BuildMetadata;
 use image::{Archive, Eif, EifSigner, Metadata, signature};
+use serde_json::json;
 use zeroize::Zeroizing;
 
 /// Write and read enclave image files
@@ -188,8 +189,8 @@ fn metadata(options: &Pack) -> Metadata {
             system: "Linux".to_owned(),
             kernel: options.kernel_version.clone(),
         },
-        docker: Empty {},
-        custom: Empty {},
+        docker: json!({}),
+        custom: json!({}),
     }
 }
 

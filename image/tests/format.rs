@@ -2,11 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use base64ct::{Base64, Encoding};
-use image::eif::{BuildMetadata, Empty};
+use image::eif::BuildMetadata;
 use image::{Digest, Eif, EifError, EifSigner, Metadata, SignatureError, signature};
 use p384::ecdsa::signature::Signer as _;
 use p384::ecdsa::{Signature, SigningKey};
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 const HEADER: usize = 548;
 
@@ -25,8 +26,8 @@ fn sample(kernel: Vec<u8>, command_line: String, ramdisks: Vec<Vec<u8>>) -> Eif 
                 system: "Linux".to_owned(),
                 kernel: "6.12".to_owned(),
             },
-            docker: Empty {},
-            custom: Empty {},
+            docker: json!({}),
+            custom: json!({}),
         },
         signature: None,
     }
@@ -111,6 +112,28 @@ fn a_repaired_checksum_hides_no_change() {
         }
     }
     assert!(refused > 40 && measured_otherwise >= 6 + 13 + 4 + 3);
+}
+
+/// `nitro-cli` describes the container, and writes `null` where `--metadata` is not given.
+#[test]
+fn metadata_of_other_builders_is_read() {
+    for custom in [Value::Null, json!({ "team": "x", "list": [1] })] {
+        let mut image = small();
+        image.metadata.docker = json!({ "Architecture": "amd64", "Config": { "Env": ["A=b"] } });
+        image.metadata.custom = custom;
+        assert_eq!(Eif::parse(&image.to_bytes().unwrap()), Ok(image));
+    }
+}
+
+#[test]
+fn an_image_for_arm_is_refused_by_name() {
+    let mut file = small().to_bytes().unwrap();
+    file[7] = 1;
+    let refused = Eif::parse(&repair_checksum(file.clone()));
+    assert_eq!(refused, Err(EifError::Architecture));
+    file[7] = 2;
+    let refused = Eif::parse(&repair_checksum(file));
+    assert!(matches!(refused, Err(EifError::Field { value: 2, .. })));
 }
 
 #[test]

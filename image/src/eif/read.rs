@@ -1,7 +1,7 @@
 //! Parses untrusted images.
 
 use super::{
-    Eif, EifError, HEADER, MAGIC, Metadata, SECTION_HEADER, SECTIONS_MAX, Section, VERSION,
+    ARM64, Eif, EifError, HEADER, MAGIC, Metadata, SECTION_HEADER, SECTIONS_MAX, Section, VERSION,
     checksum,
 };
 
@@ -18,7 +18,16 @@ pub(super) fn parse(file: &[u8]) -> Result<Eif, EifError> {
         });
     }
     header.expect_u16("the version", VERSION)?;
-    header.expect_u16("the flags", 0)?;
+    match header.u16("its header")? {
+        0 => {}
+        ARM64 => return Err(EifError::Architecture),
+        other => {
+            return Err(EifError::Field {
+                field: "the field of flags",
+                value: other.into(),
+            });
+        }
+    }
     header.take(16, "its header")?;
     header.expect_u16("the reserved field", 0)?;
     let count = header.u16("its header")?;
