@@ -28,18 +28,22 @@
 //! # }
 //! ```
 
+mod candidates;
 mod error;
-mod exact;
+mod isa;
+mod kernels;
 mod live;
 mod panels;
 mod precision;
+mod query;
 mod search;
 mod vectors;
 
 pub use error::ScanError;
+pub use isa::Isa;
 pub use live::Live;
 pub use precision::Precision;
-pub use search::{Block, Hit, Ties, search};
+pub use search::{Block, Hit, Ties, search, search_on};
 pub use vectors::Vectors;
 
 /// Largest number of dimensions.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::num::NonZeroUsize;
 
 use proptest::prelude::*;
-use scan::{Block, Hit, Live, Precision, ScanError, Vectors, search};
+use scan::{Block, Hit, Isa, Live, Precision, ScanError, Vectors, search, search_on};
 
 type Ties = fn((usize, usize), (usize, usize)) -> Ordering;
 
@@ -49,19 +49,20 @@ fn backward(a: (usize, usize), b: (usize, usize)) -> Ordering {
     b.cmp(&a)
 }
 
-/// Compares searches with the reference, for several `k`, numbers of threads and orders of ties.
+/// Compares searches on all instruction sets with the reference, for several `k` and orders of ties.
 fn check(blocks: &[Block<'_>], queries: &[&[f32]]) {
     let rows: usize = blocks.iter().map(|block| block.vectors.len()).sum();
     for ties in [forward as Ties, backward] {
         for k in [0, 1, 2, 10, rows, rows + 1] {
-            for threads in [1, 3] {
+            let expected: Vec<_> = queries
+                .iter()
+                .map(|query| bits(&reference(blocks, query, k, ties)))
+                .collect();
+            for (isa, threads) in Isa::available().zip([1, 3, 2]) {
                 let threads = NonZeroUsize::new(threads).unwrap();
-                let found = search(blocks, queries, k, threads, &ties).unwrap();
-                assert_eq!(found.len(), queries.len());
-                for (query, found) in queries.iter().zip(found) {
-                    let expected = reference(blocks, query, k, ties);
-                    assert_eq!(bits(&found), bits(&expected), "k {k}, {threads} threads");
-                }
+                let found = search_on(isa, blocks, queries, k, threads, &ties).unwrap();
+                let found: Vec<_> = found.iter().map(|hits| bits(hits)).collect();
+                assert_eq!(found, expected, "k {k}, {threads} threads, {}", isa.name());
             }
         }
     }
