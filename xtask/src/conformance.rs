@@ -1,6 +1,6 @@
 //! `cargo xtask conformance`, which `npm run conformance` runs: the kit written, and verifiers judged by it.
 
-use crate::{paths, process};
+use crate::{paths, process, suites};
 use anyhow::Result;
 use std::path::PathBuf;
 
@@ -27,18 +27,18 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(folder) => folder.clone(),
         None => paths::target()?.join("conformance"),
     };
-    let run = ["run", "--quiet", "--package=conformance", "--"];
-    process::run(process::cargo(&run).arg("write").arg(&out))?;
+    let program = || suites::vector_program("conformance");
+    process::run(program()?.arg("write").arg(&out))?;
     if options.peers {
         let page = paths::root().join("docs/CONFORMANCE.md");
-        let mut judge = process::cargo(&run);
+        let mut judge = program()?;
         judge.arg("peers").arg(page);
         for name in &options.only {
             judge.arg("--only").arg(name);
         }
         return process::run(&mut judge);
     }
-    let mut judge = process::cargo(&run);
+    let mut judge = program()?;
     judge.args(["judge", "--verbose", "--kit"]).arg(&out);
     if let Some(command) = &options.command {
         judge.arg("--command").arg(command);

@@ -23,6 +23,7 @@ mod web;
 use anyhow::Result;
 
 pub(crate) use need::Need;
+pub(crate) use rust::vector_program;
 
 /// One kind of judgement.
 pub(crate) struct Suite {

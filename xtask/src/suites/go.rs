@@ -1,6 +1,6 @@
 //! The Go client: vetted and formatted, judged by the conformance kit and by vectors of others, and run against real processes.
 
-use crate::process::{cargo, run};
+use crate::process::run;
 use crate::{model, needs, paths, skipped, statics};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -49,16 +49,10 @@ pub(crate) fn test() -> Result<Option<String>> {
 /// Writes the vectors that all implementations are judged by, and returns their folder.
 pub(super) fn write_vectors() -> Result<PathBuf> {
     let folder = paths::target()?.join("conformance");
-    run(cargo(&["run", "--quiet", "--package=conformance", "--", "write"]).arg(&folder))?;
-    run(cargo(&[
-        "run",
-        "--quiet",
-        "--package=fixtures",
-        "--features=enclave",
-        "--bin=exchange-vectors",
-        "--",
-    ])
-    .arg(&folder))?;
+    run(super::rust::vector_program("conformance")?
+        .arg("write")
+        .arg(&folder))?;
+    run(super::rust::vector_program("exchange-vectors")?.arg(&folder))?;
     Ok(folder)
 }
 

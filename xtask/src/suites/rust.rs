@@ -21,11 +21,29 @@ pub(crate) fn format() -> Result<Option<String>> {
 /// again.
 pub(super) const FEATURES: &str = "--features=host-proxy/cloud";
 
-/// `cargo test` for every crate but this one, which has a separate profile.
+/// Every crate but this one, which has a separate profile.
+const CRATES: [&str; 4] = ["--quiet", "--workspace", "--exclude=xtask", FEATURES];
+
+/// `cargo test` for these crates.
 pub(super) fn tests() -> Command {
-    let mut tests = cargo(&["test", "--quiet", "--workspace", "--exclude=xtask"]);
-    tests.arg(FEATURES);
+    let mut tests = cargo(&["test"]);
+    tests.args(CRATES);
     tests
+}
+
+/// Builds the programs that write and judge vectors, and returns the command of one of them.
+///
+/// Cargo gives dependencies the features that development dependencies ask for only where a test is among the targets. Without one, and
+/// with one package alone, it would compile all dependencies once more.
+pub(crate) fn vector_program(name: &str) -> Result<Command> {
+    run(cargo(&["build"]).args(CRATES).args([
+        "--bin=conformance",
+        "--bin=exchange-vectors",
+        "--test=kit",
+    ]))?;
+    let mut program = Command::new(crate::paths::target()?.join("debug").join(name));
+    program.current_dir(crate::paths::root());
+    Ok(program)
 }
 
 pub(crate) fn clippy() -> Result<Option<String>> {
