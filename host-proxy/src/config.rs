@@ -8,13 +8,15 @@ use sockets::{EnclaveAddress, ListenAddress, parse_duration};
 
 use crate::body::chargeable;
 use crate::crls::CrlPlace;
+use crate::deployment::WitnessPlace;
 
 /// Relay sealed requests to an enclave and serve the page that makes them
 ///
-/// The proxy holds no key: what it relays it cannot read. It answers the web page (--web), the attestation and gateway
+/// The proxy holds no key that opens a request: what it relays it cannot read. It answers the web page (--web), the attestation and gateway
 /// endpoints under /v1, /healthz and /readyz on one address, and metrics on another (--metrics).
 ///
-/// `host-proxy log check FILE` checks a file of --receipt-log.
+/// `host-proxy log check FILE` checks a file of --receipt-log. `host-proxy deployment init` makes a file of --deployment-log, and
+/// `host-proxy deployment check` checks it.
 #[derive(clap::Parser, Clone, Debug)]
 #[command(name = "host-proxy", version, max_term_width = 100)]
 pub struct Config {
@@ -60,6 +62,25 @@ pub struct Config {
     /// File of the transparency log of receipts, created where it is missing; without it no log is kept. For one enclave only
     #[arg(long, value_name = "FILE")]
     pub receipt_log: Option<PathBuf>,
+    /// File of the deployment's log, which `host-proxy deployment init` made: keys of enclaves, heads of their logs and the files of
+    /// --deployment-records, in one tree that witnesses cosign (docs/WITNESS.md)
+    #[arg(long, value_name = "FILE", requires = "deployment_key")]
+    pub deployment_log: Option<PathBuf>,
+    /// File of that log's key
+    #[arg(long, value_name = "FILE", requires = "deployment_log")]
+    pub deployment_key: Option<PathBuf>,
+    /// Folder whose files become records of that log, each named NAME.KIND: release, page, withdrawn, policy, keys or head
+    #[arg(long, value_name = "DIR", requires = "deployment_log")]
+    pub deployment_records: Option<PathBuf>,
+    /// Folder to write that log to as static files, for a web server or an object store
+    #[arg(long, value_name = "DIR", requires = "deployment_log")]
+    pub deployment_files: Option<PathBuf>,
+    /// Witness that cosigns that log: its key, a space and its URL; may be given several times
+    #[arg(long = "witness", value_name = "KEY URL", requires = "deployment_log")]
+    pub witnesses: Vec<WitnessPlace>,
+    /// Witnesses that must have cosigned a checkpoint before it is published; by default more than half of them
+    #[arg(long, value_name = "K", requires = "witnesses")]
+    pub witness_quorum: Option<usize>,
     /// Interval at which a document is made for the clients that may share one (`shared=1`), while any wait; 1ms to 5s. The median
     /// wait of a client is half as long. The time in a document, and so in a receipt's evidence, reveals no more exactly when its
     /// client came

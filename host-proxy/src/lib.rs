@@ -1,6 +1,6 @@
 //! The host's side of Clearseal: an Oblivious HTTP relay (RFC 9458) and a server of static files.
 //!
-//! It runs on the parent instance, which no client needs to trust: it holds no key, depends on no code that could open a
+//! It runs on the parent instance, which no client needs to trust: it holds no key that opens a request, depends on no code that could open a
 //! sealed request, and passes bytes between a client and the enclave unchanged. It adds the parts of a public endpoint:
 //! limits, timeouts, problem documents with remedies, metrics, logs without content, and a graceful stop.
 
@@ -10,6 +10,7 @@ mod channel;
 mod config;
 mod connector;
 mod crls;
+pub mod deployment;
 mod fleet;
 mod headers;
 mod kms;

@@ -15,8 +15,10 @@ mod store;
 mod thin;
 mod unchanged;
 
+pub(crate) use file::{begin_write, builder};
 pub(crate) use pull::follow;
 pub(crate) use serve::routes;
+pub(crate) use store::{catch_panics, sync_folder};
 
 pub use check::Checked;
 pub use error::LogError;

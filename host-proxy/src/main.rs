@@ -1,18 +1,24 @@
 //! `host-proxy`: see `--help`.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use host_proxy::deployment::{self, DeploymentError, DeploymentStore, LogKey, Verified};
 use host_proxy::log::{Checked, LogError, Store};
 use host_proxy::{Config, LogForm, Proxy};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> anyhow::Result<ExitCode> {
-    if std::env::args_os().nth(1).is_some_and(|verb| verb == "log") {
+    let verb = std::env::args_os().nth(1);
+    if verb.as_ref().is_some_and(|verb| verb == "log") {
         return check_log(&LogCommand::parse());
+    }
+    if verb.is_some_and(|verb| verb == "deployment") {
+        return keep_deployment(&DeploymentCommand::parse());
     }
     serve(Config::parse())?;
     Ok(ExitCode::SUCCESS)
@@ -107,6 +113,80 @@ fn check_log(command: &LogCommand) -> anyhow::Result<ExitCode> {
             })
         }
     }
+}
+
+/// Maintain the deployment's log
+#[derive(clap::Parser)]
+#[command(name = "host-proxy", bin_name = "host-proxy", max_term_width = 100)]
+struct DeploymentCommand {
+    #[command(subcommand)]
+    deployment: DeploymentVerb,
+}
+
+#[derive(clap::Subcommand)]
+enum DeploymentVerb {
+    /// Task on the deployment's log
+    #[command(subcommand)]
+    Deployment(DeploymentTask),
+}
+
+#[derive(clap::Subcommand)]
+enum DeploymentTask {
+    /// Make an empty log and its key, and print the public key for witnesses and policies
+    Init {
+        /// Name of the log, such as log.example/deployment
+        #[arg(long, value_name = "NAME")]
+        origin: String,
+        /// File of the log, which must not exist
+        #[arg(long, value_name = "FILE")]
+        log: std::path::PathBuf,
+        /// File of the key, which must not exist
+        #[arg(long, value_name = "FILE")]
+        key: std::path::PathBuf,
+    },
+    /// Check a whole log, which no running proxy may have open: every record, node and checkpoint
+    ///
+    /// Exit status: 0 they agree; 1 they do not; 2 the log could not be checked, because it is missing, unreadable, or in use.
+    Check {
+        /// File of the log
+        #[arg(long, value_name = "FILE")]
+        log: std::path::PathBuf,
+        /// File of its key
+        #[arg(long, value_name = "FILE")]
+        key: std::path::PathBuf,
+    },
+}
+
+fn keep_deployment(command: &DeploymentCommand) -> anyhow::Result<ExitCode> {
+    let DeploymentVerb::Deployment(task) = &command.deployment;
+    let done = match task {
+        DeploymentTask::Init { origin, log, key } => {
+            deployment::init(origin, log, key).map(|key| key.to_string())
+        }
+        DeploymentTask::Check { log, key } => check_deployment(log, key),
+    };
+    match done {
+        Ok(line) => {
+            writeln!(std::io::stdout(), "{line}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => {
+            writeln!(std::io::stderr(), "{}", error_codes::ErrorLine(&error))?;
+            Ok(match error {
+                DeploymentError::Corrupt(_) => ExitCode::FAILURE,
+                _ => ExitCode::from(2),
+            })
+        }
+    }
+}
+
+fn check_deployment(log: &Path, key: &Path) -> Result<String, DeploymentError> {
+    let store = DeploymentStore::open(log, &LogKey::read(key)?)?;
+    let Verified { entries, bytes } = store.verify()?;
+    let path = log.display();
+    Ok(format!(
+        "{path}: {entries} records of {bytes} bytes, as the newest checkpoint states"
+    ))
 }
 
 fn log_to_stderr(form: LogForm) {

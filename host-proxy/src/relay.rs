@@ -31,6 +31,7 @@ use crate::body::{ReceiveLimits, receive};
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::crls::Crls;
+use crate::deployment::Deployment;
 use crate::fleet::Fleet;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -71,6 +72,8 @@ pub(crate) struct Relay {
     readiness: Readiness,
     /// Notices new addresses of revocation lists in documents.
     crls: Crls,
+    /// Notices new keys in documents, and proves that they are logged.
+    deployment: Deployment,
     metrics: Metrics,
     limits: Limits,
 }
@@ -104,7 +107,12 @@ impl Limits {
 }
 
 impl Relay {
-    pub(crate) fn new(config: &Config, metrics: Metrics, crls: Crls) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        metrics: Metrics,
+        crls: Crls,
+        deployment: Deployment,
+    ) -> Self {
         let connector = Connector {
             addresses: config.enclaves.clone().into(),
             timeout: config.connect_timeout,
@@ -130,6 +138,7 @@ impl Relay {
             nonces: NonceBatcher::new(config.document_interval),
             readiness: Readiness::default(),
             crls,
+            deployment,
             metrics,
             limits: Limits {
                 request: config.max_request_bytes,

@@ -17,6 +17,7 @@ use crate::admission::FairQueue;
 use crate::channel::Channels;
 use crate::config::Config;
 use crate::crls::{self, Crls};
+use crate::deployment::{self, Deployment};
 use crate::headers::{preflight, secure, share};
 use crate::log::{self, Store};
 use crate::metrics::Metrics;
@@ -28,13 +29,15 @@ use crate::source::Peer;
 use crate::web::Web;
 
 /// The service, and the work that goes on next to it.
-pub(crate) struct Service<Follow, Refresh> {
+pub(crate) struct Service<Follow, Refresh, Keep> {
     pub(crate) router: Router,
     pub(crate) channels: Channels,
     /// Where a log is kept: pulls it from the enclave until `finish`, and then to its end.
     pub(crate) follow_log: Option<Follow>,
     /// Keeps revocation lists current.
     pub(crate) refresh_crls: Refresh,
+    /// Keeps the deployment's log.
+    pub(crate) keep_deployment: Keep,
 }
 
 /// Builds the service. Its futures work while they are polled.
@@ -45,8 +48,14 @@ pub(crate) fn build(
     log: Option<Arc<Store>>,
     finish: impl Future<Output = ()> + Send + 'static,
     crls: Crls,
-) -> Service<impl Future<Output = ()> + Send + 'static, impl Future<Output = ()> + Send + 'static> {
-    let relay = Relay::new(config, metrics.clone(), crls.clone());
+    deployment: Deployment,
+) -> Service<
+    impl Future<Output = ()> + Send + 'static,
+    impl Future<Output = ()> + Send + 'static,
+    impl Future<Output = ()> + Send + 'static,
+> {
+    let relay = Relay::new(config, metrics.clone(), crls.clone(), deployment.clone());
+    let heads = log.clone();
     let traffic = Arc::new(Notify::new());
     let channels = Channels::new(config, relay.fleet(), Arc::clone(&traffic));
 
@@ -91,7 +100,12 @@ pub(crate) fn build(
         None => (Router::new(), None),
     };
     let refresh_crls = crls.follow(relay.clone());
-    let relayed = relayed.merge(logged).layer(from_fn(share));
+    let deployed = deployment.store().map_or_else(Router::new, |store| {
+        let queue = FairQueue::new(READS_AT_ONCE, READ_TIMEOUT);
+        deployment::routes(store).layer(from_fn_with_state(queue, read_fairly))
+    });
+    let keep_deployment = deployment.run(relay.clone(), heads);
+    let relayed = relayed.merge(logged).merge(deployed).layer(from_fn(share));
 
     let router = Router::new()
         .merge(relayed)
@@ -108,6 +122,7 @@ pub(crate) fn build(
         channels,
         follow_log,
         refresh_crls,
+        keep_deployment,
     }
 }
 

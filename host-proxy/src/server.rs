@@ -18,6 +18,7 @@ use tower::ServiceExt as _;
 use crate::admission::Quota;
 use crate::config::Config;
 use crate::crls::Crls;
+use crate::deployment::Deployment;
 use crate::log::Store;
 use crate::metrics::Metrics;
 use crate::pace::Paced;
@@ -42,6 +43,7 @@ pub struct Proxy {
     parent: Option<Parent>,
     log: Option<Arc<Store>>,
     crls: Crls,
+    deployment: Deployment,
 }
 
 impl Proxy {
@@ -58,6 +60,10 @@ impl Proxy {
         };
         let parent = Parent::bind(&config).await?;
         let crls = Crls::open(&config.crls, &config.crl_hosts)?;
+        let deployment = {
+            let config = config.clone();
+            tokio::task::spawn_blocking(move || Deployment::open(&config)).await??
+        };
         let log = match config.receipt_log.clone() {
             None => None,
             Some(path) => {
@@ -75,6 +81,7 @@ impl Proxy {
             parent,
             log,
             crls,
+            deployment,
         })
     }
 
@@ -104,6 +111,7 @@ impl Proxy {
             parent,
             log,
             crls,
+            deployment,
         } = self;
         let metrics = Metrics::new();
         let (finish, finished) = oneshot::channel::<()>();
@@ -113,9 +121,11 @@ impl Proxy {
             channels,
             follow_log,
             refresh_crls,
-        } = router::build(&config, &metrics, web, log, finished, crls);
+            keep_deployment,
+        } = router::build(&config, &metrics, web, log, finished, crls, deployment);
         let follow_log = follow_log.map(tokio::spawn);
         let refresh_crls = Some(tokio::spawn(refresh_crls));
+        let keep_deployment = Some(tokio::spawn(keep_deployment));
         let metrics_task = metrics_listener.map(|listener| {
             tokio::spawn(async move {
                 if let Err(error) = axum::serve(listener, metrics_router(metrics)).await {
@@ -221,8 +231,13 @@ impl Proxy {
             );
             follow_log.abort();
         }
-        for task in [metrics_task, parent, refresh_crls].into_iter().flatten() {
+        for task in [metrics_task, parent, refresh_crls, keep_deployment]
+            .into_iter()
+            .flatten()
+        {
             task.abort();
+            // An error says that it was aborted. Its files are closed then.
+            let _ = task.await;
         }
     }
 }

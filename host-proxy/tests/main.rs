@@ -2,6 +2,7 @@
 
 mod channel;
 mod check;
+mod deployment;
 mod fairness;
 #[path = "support/log.rs"]
 mod fake;

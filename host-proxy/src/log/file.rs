@@ -28,14 +28,14 @@ pub(super) const EVIDENCE: TableDefinition<'_, &'static Hash, (&'static [u8], &'
 /// Bytes of the file that are cached in memory. The library's default is 1 GiB, which a growing log would fill.
 const CACHE: usize = 16 << 20;
 
-pub(super) fn builder() -> Builder {
+pub(crate) fn builder() -> Builder {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE);
     builder
 }
 
 /// Begins a write. Every write goes through here, because the last one before a crash decides how the file is repaired.
-pub(super) fn begin_write(database: &Database) -> Result<WriteTransaction, LogError> {
+pub(crate) fn begin_write(database: &Database) -> Result<WriteTransaction, LogError> {
     let mut transaction = database.begin_write()?;
     // Otherwise the library reads the whole file to find its free pages.
     transaction.set_quick_repair(true);

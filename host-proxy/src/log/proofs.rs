@@ -19,7 +19,7 @@ use super::{LogError, Store};
 impl Store {
     /// Returns the published heads of at most `count` logs, the newest first: from the newest log on, or from the one that follows
     /// `after`. `None` where `after` is not published.
-    pub(super) fn summaries(&self, after: Option<&Hash>, count: usize) -> Option<Vec<TreeHead>> {
+    pub(crate) fn summaries(&self, after: Option<&Hash>, count: usize) -> Option<Vec<TreeHead>> {
         let order = |head: &TreeHead| (Reverse(head.time), head.log);
         let logs = self.logs();
         let after = match after {

@@ -307,7 +307,7 @@ impl Store {
 }
 
 /// Makes a new name durable: otherwise the folder may not list the file after a power failure.
-fn sync_folder(path: &Path) -> std::io::Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> std::io::Result<()> {
     let folder = match path.parent() {
         None => Path::new("/"),
         Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
@@ -325,7 +325,7 @@ fn open(path: &Path) -> Result<(Database, HashMap<Hash, LogState>), LogError> {
 }
 
 /// Turns a panic of the library, over pages that it did not write, into an error.
-fn catch_panics<T>(read: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
+pub(crate) fn catch_panics<T>(read: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
     catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|_| Err(LogError::Corrupt("its pages cannot be read".to_owned())))
 }

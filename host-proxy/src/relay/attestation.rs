@@ -4,9 +4,10 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::response::Parts;
-use http::{Request, header};
+use http::{Request, Uri, header};
 use hyper::body::Body as _;
 use tokio::time::Instant;
+use witness::evidence::join;
 
 use super::headers::filter_answer;
 use super::nonce_batcher::{Batch, Tick, shareable_nonce};
@@ -20,15 +21,17 @@ use crate::source::Peer;
 const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
 
 impl Relay {
-    /// Relays a request for a document. `memory` is reserved for the request's body.
+    /// Relays a request for a document. `memory` is reserved for the request's body. With `witnessed=1` in the query, which does not pass to
+    /// the enclave, the answer holds a proof that its keys are in the deployment's log.
     pub(super) async fn relay_attestation(
         &self,
-        request: Request<Bytes>,
+        mut request: Request<Bytes>,
         deadline: Instant,
         peer: &Peer,
         memory: Reservation,
     ) -> Result<Response, Problem> {
-        let (head, body) = match shareable_nonce(request.uri().query()) {
+        let is_witnessed = take_witnessed(request.uri_mut());
+        let (mut head, mut body) = match shareable_nonce(request.uri().query()) {
             Some(nonce) => self.share_document(nonce, deadline).await?,
             None => {
                 let begun = Instant::now();
@@ -38,6 +41,11 @@ impl Relay {
                 self.fetch_document(request, deadline).await?
             }
         };
+        if is_witnessed && head.status.is_success() {
+            let proof = self.deployment.prove(&body, deadline).await;
+            body = join(&body, &proof).into();
+            head.headers.remove(header::CONTENT_LENGTH);
+        }
         drop(memory);
         let memory = self.memory.reserve(peer.source, chargeable(body.len()))?;
         Ok(Response::from_parts(
@@ -109,6 +117,54 @@ impl Relay {
         }
         let evidence = collect(body, limit, deadline).await?;
         self.crls.notice(&evidence);
+        self.deployment.notice(&evidence);
         Ok((filter_answer(head), evidence))
+    }
+}
+
+/// Removes `witnessed=1` from the query; returns whether it was there.
+fn take_witnessed(uri: &mut Uri) -> bool {
+    let Some(query) = uri.query() else {
+        return false;
+    };
+    let is_other = |part: &&str| *part != "witnessed=1";
+    let others: Vec<_> = query.split('&').filter(is_other).collect();
+    if others.len() == query.split('&').count() {
+        return false;
+    }
+    let path = match others.is_empty() {
+        true => uri.path().to_owned(),
+        false => format!("{}?{}", uri.path(), others.join("&")),
+    };
+    // Parts of a URI are one.
+    match path.parse() {
+        Ok(rest) => {
+            *uri = rest;
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_for_a_proof_does_not_pass_to_the_enclave() {
+        for (asked, passed) in [
+            (
+                "/a?nonce=x&shared=1&witnessed=1",
+                Some("/a?nonce=x&shared=1"),
+            ),
+            ("/a?witnessed=1&nonce=x", Some("/a?nonce=x")),
+            ("/a?witnessed=1", Some("/a")),
+            ("/a?nonce=x&witnessed=2", None),
+            ("/a", None),
+        ] {
+            let mut uri: Uri = asked.parse().unwrap();
+            assert_eq!(take_witnessed(&mut uri), passed.is_some(), "{asked}");
+            assert_eq!(uri.to_string(), passed.unwrap_or(asked));
+        }
     }
 }

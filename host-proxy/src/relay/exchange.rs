@@ -38,6 +38,23 @@ impl Relay {
         Ok((status, body))
     }
 
+    /// Sends a request of the proxy itself to this enclave alone, as [`fetch`](Self::fetch) does.
+    pub(crate) async fn fetch_from(
+        &self,
+        enclave: usize,
+        path: &str,
+        limit: usize,
+    ) -> Result<(StatusCode, Bytes), Problem> {
+        let uri = path.parse().map_err(|_| Problem::NotFound)?;
+        let mut request = Request::new(Full::default());
+        *request.uri_mut() = enclave_uri(&uri, enclave)?;
+        let deadline = self.probe_deadline(Duration::from_secs(10));
+        let answer = self.ask_once(request, deadline).await?;
+        let status = answer.status();
+        let body = collect(answer.into_body(), limit as u64, deadline).await?;
+        Ok((status, body))
+    }
+
     /// The end of a short exchange that begins now.
     pub(super) fn probe_deadline(&self, longest: Duration) -> Instant {
         let Limits { first_byte, .. } = self.limits;
