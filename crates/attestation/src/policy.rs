@@ -228,6 +228,13 @@ impl Policy {
         self.model.as_ref()
     }
 
+    /// Demands `model` in place of the demanded one. Changes nothing in a policy that demands none: it accepts no service.
+    #[must_use]
+    pub fn replace_model(mut self, model: ModelPin) -> Self {
+        self.model = self.model.and(Some(model));
+        self
+    }
+
     /// Also accepts enclaves in debug mode; the verdict is then at most *simulated*.
     #[cfg(feature = "dangerous-debug-mode")]
     #[must_use]

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use attestation::Policy;
 use bytes::Bytes;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
@@ -17,6 +16,7 @@ use crate::rerank::Ranking;
 use crate::source::{PolicySource, SourceError};
 use crate::state::{Session, State};
 use crate::trust::PolicyChange;
+use crate::witnesses::TrustPolicy;
 
 /// Blocking form of [`crate::Client`]. Do not use it inside an asynchronous runtime.
 pub struct Client {
@@ -97,7 +97,7 @@ impl Client {
     }
 
     /// Blocking form of [`crate::Client::set_policy`].
-    pub fn set_policy(&self, policy: Policy) -> PolicyChange {
+    pub fn set_policy(&self, policy: impl Into<TrustPolicy>) -> PolicyChange {
         self.client.set_policy(policy)
     }
 
@@ -136,7 +136,7 @@ impl Client {
     ///
     /// # Errors
     /// The same.
-    pub fn load(source: &mut PolicySource) -> Result<Policy, SourceError> {
+    pub fn load(source: &mut PolicySource) -> Result<TrustPolicy, SourceError> {
         let runtime = build_runtime().map_err(|_| SourceError::Internal)?;
         runtime.block_on(source.load())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use attestation::Policy;
+use attestation::ModelPin;
 use bytes::Bytes;
 use protocol::candidates::MAX_CANDIDATES;
 use tokio::task::JoinSet;
@@ -17,6 +17,7 @@ use crate::options::{Options, choose_spread};
 use crate::state::{Session, Standing, State};
 use crate::trust::{PolicyChange, Trust};
 use crate::upstream::Upstream;
+use crate::witnesses::TrustPolicy;
 
 /// Default timeout of one exchange with a host.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -34,7 +35,8 @@ pub struct Client {
 #[must_use]
 pub struct ClientBuilder {
     urls: Vec<String>,
-    policy: Option<Policy>,
+    policy: Option<TrustPolicy>,
+    model: Option<ModelPin>,
     accept_simulated: bool,
     timeout: Duration,
     renew_before: Option<Duration>,
@@ -48,6 +50,7 @@ impl Client {
         ClientBuilder {
             urls: vec![url.into()],
             policy: None,
+            model: None,
             accept_simulated: false,
             timeout: TIMEOUT,
             renew_before: None,
@@ -113,7 +116,8 @@ impl Client {
     /// - data that an enclave has already received cannot be taken back.
     ///
     /// Accepted sessions continue, including their requests in progress. Takes some milliseconds of computation per session.
-    pub fn set_policy(&self, policy: Policy) -> PolicyChange {
+    pub fn set_policy(&self, policy: impl Into<TrustPolicy>) -> PolicyChange {
+        let policy = self.options.demand_model(policy.into());
         let rejudged = self.options.trust.set(policy, self.options.clock.now());
         for upstream in &*self.upstreams {
             upstream.replace(&rejudged);
@@ -193,9 +197,16 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the trust policy that judges enclaves: [`Policy::chosen_by_hand`] or [`Policy::built_in`].
-    pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = Some(policy);
+    /// Sets the trust policy that judges enclaves: [`TrustPolicy::chosen_by_hand`], or a [`Policy`](attestation::Policy) without witnesses.
+    pub fn policy(mut self, policy: impl Into<TrustPolicy>) -> Self {
+        self.policy = Some(policy.into());
+        self
+    }
+
+    /// Demands `model` in place of the model that a policy demands, also that of a later policy. Take it from the
+    /// [`manifest`](crate::Session::manifest) of a session that the policy itself accepts, whose image then decides the hash.
+    pub fn model(mut self, model: ModelPin) -> Self {
+        self.model = Some(model);
         self
     }
 
@@ -244,10 +255,17 @@ impl ClientBuilder {
             .urls
             .iter()
             .map(|url| Host::new(url, self.timeout).map(|host| Arc::new(Upstream::new(host))));
+        let policy = match &self.model {
+            Some(model) => self
+                .policy
+                .map(|policy| policy.replace_model(model.clone())),
+            None => self.policy,
+        };
         Ok(Client {
             upstreams: hosts.collect::<Result<_, _>>()?,
             options: Arc::new(Options {
-                trust: Trust::new(self.policy),
+                trust: Trust::new(policy),
+                model: self.model,
                 accept_simulated: self.accept_simulated,
                 clock: self.clock,
                 candidates: self.candidates,

@@ -65,7 +65,7 @@ impl Client {
                 Ok(Polled { policy, problem }) => {
                     self.note(problem, &mut tell);
                     if let Some(policy) = policy {
-                        let name = policy.name().to_owned();
+                        let name = policy.policy().name().to_owned();
                         let change = self.set_policy(policy);
                         tell(PolicyNews::Changed {
                             name: &name,
@@ -87,8 +87,10 @@ impl Client {
     pub fn policy_status(&self) -> PolicyStatus {
         let policy = self.options.trust.demand().policy;
         PolicyStatus {
-            name: policy.as_ref().map(|policy| policy.name().to_owned()),
-            not_after: policy.and_then(|policy| policy.not_after()),
+            name: policy
+                .as_ref()
+                .map(|policy| policy.policy().name().to_owned()),
+            not_after: policy.and_then(|policy| policy.policy().not_after()),
             problem: self.options.trust.problem(),
         }
     }

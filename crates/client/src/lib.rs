@@ -58,9 +58,10 @@ mod source;
 mod state;
 mod trust;
 mod upstream;
+mod witnesses;
 
 pub use attestation::report::AttestationReport;
-pub use attestation::{Policy, PolicyError, UnixMillis};
+pub use attestation::{ModelPin, Policy, PolicyError, UnixMillis};
 pub use bulk::{Batch, Part};
 pub use client::{Client, ClientBuilder};
 pub use clock::Clock;
@@ -76,3 +77,4 @@ pub use rerank::{Ranking, ScoredDocument};
 pub use source::{PolicySource, SourceError};
 pub use state::{Session, State};
 pub use trust::PolicyChange;
+pub use witnesses::TrustPolicy;

@@ -3,13 +3,18 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
+use attestation::ModelPin;
+
 use crate::clock::Clock;
 use crate::state::Session;
 use crate::trust::Trust;
+use crate::witnesses::TrustPolicy;
 
 /// Settings that apply to every upstream.
 pub(crate) struct Options {
     pub(crate) trust: Trust,
+    /// Demanded in place of the model of each policy.
+    pub(crate) model: Option<ModelPin>,
     pub(crate) accept_simulated: bool,
     pub(crate) clock: Clock,
     /// Number of enclaves that each request is sealed to.
@@ -20,6 +25,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// `policy`, with the model that the caller demands in place of its own.
+    pub(crate) fn demand_model(&self, policy: TrustPolicy) -> TrustPolicy {
+        match &self.model {
+            Some(model) => policy.replace_model(model.clone()),
+            None => policy,
+        }
+    }
+
     /// Returns whether the proof should be renewed now.
     pub(crate) fn is_ending(&self, session: &Session) -> bool {
         let margin = match self.renew_before {

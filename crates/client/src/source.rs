@@ -7,9 +7,10 @@ mod signed;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use attestation::{Policy, PolicyError};
+use attestation::PolicyError;
 
 use crate::error::Error;
+use crate::witnesses::TrustPolicy;
 use file::PolicyFile;
 use signed::SignedPolicy;
 
@@ -33,7 +34,7 @@ enum Place {
 
 /// A policy, where it is another one than before, and a problem that does not keep it from being used.
 pub(crate) struct Polled {
-    pub(crate) policy: Option<Policy>,
+    pub(crate) policy: Option<TrustPolicy>,
     pub(crate) problem: Option<SourceError>,
 }
 
@@ -209,7 +210,7 @@ impl PolicySource {
     ///
     /// # Errors
     /// [`SourceError`].
-    pub async fn load(&mut self) -> Result<Policy, SourceError> {
+    pub async fn load(&mut self) -> Result<TrustPolicy, SourceError> {
         let Polled { policy, problem } = self.poll().await?;
         self.problem = problem;
         policy.ok_or(SourceError::Internal)

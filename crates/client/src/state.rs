@@ -10,6 +10,7 @@ use attestation::{
 use tokio::sync::watch;
 
 use crate::error::Problem;
+use crate::witnesses::{Heads, TrustPolicy};
 
 /// State of one upstream. Nothing is sealed except in [`State::Trusted`] and, where the caller accepted that,
 /// [`State::Simulated`].
@@ -86,6 +87,10 @@ pub struct Session {
     pub(crate) manifest: Vec<u8>,
     /// The revocation lists that cover its chain, in DER, one after another. A host chooses how many others it serves.
     pub(crate) crls: Arc<[u8]>,
+    /// Proof that the keys are in a witnessed log, where the host sent one.
+    proof: Option<Vec<u8>>,
+    /// Where the policy requires witnesses: the largest age of a head in milliseconds, and the end of this one's, by the client's clock.
+    witnessed: Option<(u64, UnixMillis)>,
     /// The nonce that the document answers.
     nonce: Vec<u8>,
     accept_simulated: bool,
@@ -99,6 +104,8 @@ pub struct Session {
 pub(crate) struct Answer<'a> {
     pub(crate) evidence: Evidence<'a>,
     pub(crate) crls: &'a [u8],
+    /// Proof that the keys are in a witnessed log.
+    pub(crate) proof: Option<&'a [u8]>,
     pub(crate) nonce: &'a [u8],
     /// When it came, by the client's clock.
     pub(crate) at: UnixMillis,
@@ -114,12 +121,14 @@ impl Session {
     /// Judges evidence by the policy of that number.
     pub(crate) fn judge(
         answer: Answer<'_>,
-        policy: &Policy,
+        policy: &TrustPolicy,
         number: u64,
+        heads: &Heads,
     ) -> Result<Self, Arc<AttestationReport>> {
         let Answer {
             evidence,
             crls,
+            proof,
             nonce,
             at: now,
             accept_simulated,
@@ -127,13 +136,20 @@ impl Session {
         let (report, concluded) = evidence
             .appraisal()
             .with_crls(crls)
-            .verify(policy, Freshness::Live { nonce, now });
-        let (report, enclave) = match accept_simulated {
+            .verify(policy.policy(), Freshness::Live { nonce, now });
+        let (mut report, enclave) = match accept_simulated {
             true => (report, concluded.including_simulated()),
             false => (report.refuse_simulation(), concluded.verified()),
         };
-        match enclave {
+        let witnessed = policy.witnesses().and_then(|required| {
+            let until = required.check(&mut report, proof, evidence.manifest, now, heads)?;
+            Some((required.max_age(), until))
+        });
+        let is_witnessed = policy.witnesses().is_none() || witnessed.is_some();
+        match enclave.filter(|_| is_witnessed) {
             Some(attestation) => Ok(Self {
+                proof: proof.map(<[u8]>::to_vec),
+                witnessed,
                 crls: select_crls(crls, attestation.crls()),
                 attestation,
                 report,
@@ -152,8 +168,9 @@ impl Session {
     /// over by now.
     pub(crate) fn judge_again(
         &self,
-        policy: &Policy,
+        policy: &TrustPolicy,
         number: u64,
+        heads: &Heads,
     ) -> Result<Self, Arc<AttestationReport>> {
         let answer = Answer {
             evidence: Evidence {
@@ -161,11 +178,12 @@ impl Session {
                 manifest: &self.manifest,
             },
             crls: &self.crls,
+            proof: self.proof.as_deref(),
             nonce: &self.nonce,
             at: self.attestation.judged_at(),
             accept_simulated: self.accept_simulated,
         };
-        Self::judge(answer, policy, number)
+        Self::judge(answer, policy, number, heads)
     }
 
     /// Returns the session, or the refusal as of now where release, policy or proof have ended.
@@ -260,13 +278,21 @@ impl Session {
     /// The last moment at which requests are sealed under this proof, by the client's clock.
     pub fn valid_until(&self) -> UnixMillis {
         let offset = self.attestation.clock_offset();
-        offset.to_local(self.attestation.valid_until())
+        let until = offset.to_local(self.attestation.valid_until());
+        self.witnessed.map_or(until, |(_, head)| until.min(head))
     }
 
-    /// Milliseconds from the beginning of the manifest to the end of this proof.
+    /// Proof that the keys are in a log that witnesses cosign (c2sp.org/tlog-proof), where the host sent one.
+    pub fn witnessed_proof(&self) -> Option<&[u8]> {
+        self.proof.as_deref().filter(|proof| !proof.is_empty())
+    }
+
+    /// Milliseconds from the beginning of the manifest to the end of this proof, or the largest age of a witnessed head, which is shorter.
     pub(crate) fn lifetime(&self) -> u64 {
         let from = UnixMillis::from_seconds(self.manifest().not_before);
-        self.attestation.valid_until().0.saturating_sub(from.0)
+        let lifetime = self.attestation.valid_until().0.saturating_sub(from.0);
+        self.witnessed
+            .map_or(lifetime, |(age, _)| lifetime.min(age))
     }
 
     /// Whether requests may still be sealed under this proof. False, too, once [`set_policy`](crate::Client::set_policy) was given

@@ -19,18 +19,19 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use attestation::UnixMillis;
 use attestation::report::AttestationReport;
-use attestation::{Policy, UnixMillis};
 use tokio::sync::Notify;
 
 use crate::follow::PolicyProblem;
 use crate::state::{Session, Standing};
+use crate::witnesses::{Heads, TrustPolicy};
 
 /// The policy that counts now.
 #[derive(Clone)]
 pub(crate) struct Demand {
     /// None: the service's own, where simulation was accepted by name.
-    pub(crate) policy: Option<Arc<Policy>>,
+    pub(crate) policy: Option<Arc<TrustPolicy>>,
     /// How many policies there were before it.
     pub(crate) number: u64,
 }
@@ -56,6 +57,8 @@ pub(crate) struct Trust {
     problem: Mutex<Option<PolicyProblem>>,
     /// Wakes the task that follows the policy's source.
     pub(crate) asked: Notify,
+    /// Trees of witnessed logs that were accepted, by any policy.
+    pub(crate) heads: Heads,
 }
 
 struct Inner {
@@ -64,7 +67,7 @@ struct Inner {
 }
 
 impl Trust {
-    pub(crate) fn new(policy: Option<Policy>) -> Self {
+    pub(crate) fn new(policy: Option<TrustPolicy>) -> Self {
         Self {
             inner: Mutex::new(Inner {
                 demand: Demand {
@@ -75,6 +78,7 @@ impl Trust {
             }),
             problem: Mutex::default(),
             asked: Notify::new(),
+            heads: Heads::default(),
         }
     }
 
@@ -109,7 +113,9 @@ impl Trust {
             Demand {
                 policy: Some(policy),
                 number,
-            } if *number != session.judged_by => session.judge_again(policy, *number)?,
+            } if *number != session.judged_by => {
+                session.judge_again(policy, *number, &self.heads)?
+            }
             _ => session,
         };
         let session = Arc::new(session);
@@ -122,8 +128,8 @@ impl Trust {
     /// policy that counts when it is given.
     pub(crate) fn judge(
         &self,
-        by: (Arc<Policy>, u64),
-        judge: impl Fn(&Policy, u64) -> Result<Session, Arc<AttestationReport>>,
+        by: (Arc<TrustPolicy>, u64),
+        judge: impl Fn(&TrustPolicy, u64) -> Result<Session, Arc<AttestationReport>>,
     ) -> Result<Arc<Session>, Arc<AttestationReport>> {
         let (mut policy, mut number) = by;
         loop {
@@ -142,7 +148,7 @@ impl Trust {
     }
 
     /// Replaces the policy, and judges every live session by the new one.
-    pub(crate) fn set(&self, policy: Policy, now: UnixMillis) -> Vec<Rejudged> {
+    pub(crate) fn set(&self, policy: TrustPolicy, now: UnixMillis) -> Vec<Rejudged> {
         let mut inner = self.inner();
         let policy = Arc::new(policy);
         let number = inner.demand.number + 1;
@@ -156,8 +162,8 @@ impl Trust {
             if before.standing() != Standing::Good {
                 continue;
             }
-            let again = before.judge_again(&policy, number);
-            let outcome = again.and_then(|session| session.still_accepted(&policy, now));
+            let again = before.judge_again(&policy, number, &self.heads);
+            let outcome = again.and_then(|session| session.still_accepted(policy.policy(), now));
             let outcome = outcome.map(Arc::new);
             match &outcome {
                 Ok(session) if session.valid_until() >= before.valid_until() => {}
@@ -180,19 +186,21 @@ mod tests {
 
     use std::cell::Cell;
 
-    use attestation::{Appraisal, TrustAnchor};
+    use attestation::{Appraisal, Policy, TrustAnchor};
     use serde_json::json;
 
     use super::*;
 
-    fn policy(name: &str) -> Policy {
+    fn policy(name: &str) -> TrustPolicy {
         let json = json!({
             "format": "clearseal-trust-policy/1",
             "name": name,
             "root": "aws-nitro-enclaves-g1",
             "releases": [{"name": "one", "pcrs": {"0": "ab".repeat(48)}}],
         });
-        Policy::chosen_by_hand(json.to_string().as_bytes()).unwrap()
+        Policy::chosen_by_hand(json.to_string().as_bytes())
+            .unwrap()
+            .into()
     }
 
     #[test]
@@ -205,12 +213,12 @@ mod tests {
         let judged = Cell::new(0);
         let outcome = trust.judge((first.unwrap(), number), |by, _| {
             judged.set(judged.get() + 1);
-            if by.name() == "first" {
+            if by.policy().name() == "first" {
                 trust.set(policy("second"), UnixMillis(0));
             }
             let mut report =
                 Appraisal::of(b"no document").inspect(&TrustAnchor::aws_nitro_g1(), UnixMillis(0));
-            report.message = Some(by.name().to_owned());
+            report.message = Some(by.policy().name().to_owned());
             Err(Arc::new(report))
         });
         assert_eq!(outcome.err().unwrap().message.as_deref(), Some("second"));

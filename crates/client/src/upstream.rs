@@ -11,6 +11,8 @@ use protocol::exchange::{self, ExchangeError};
 use protocol::inner::{InnerRequest, MAX_RESPONSE};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
+use witness::evidence::split;
+use witness::proof::MAX_PROOF;
 
 use crate::error::Error;
 use crate::host::{Host, Sealed};
@@ -19,9 +21,12 @@ use crate::options::Options;
 use crate::peers::Peers;
 use crate::state::{self, Session, State};
 use crate::trust::{Demand, Rejudged};
+use crate::witnesses::TrustPolicy;
 
 /// Upper bound on the difference in length between a sealed message and its content, in bytes.
 pub(crate) const SEAL_OVERHEAD: usize = 4096;
+/// Bytes of an answer with a proof, next to evidence and proof.
+const PAIR_OVERHEAD: usize = 16;
 /// Length in bytes from which sealing and opening run on a separate thread, so that they do not delay other tasks.
 const BLOCKING_THRESHOLD: usize = 256 << 10;
 
@@ -246,13 +251,22 @@ impl Upstream {
     pub(crate) async fn judge(
         &self,
         options: &Arc<Options>,
-        demand: Option<&(Arc<Policy>, u64)>,
+        demand: Option<&(Arc<TrustPolicy>, u64)>,
     ) -> Result<Arc<Session>, Error> {
         let nonce = random_seed()?;
         let nonce_text = Base64UrlUnpadded::encode_string(&nonce);
-        let path = format!("/v1/attestation?nonce={nonce_text}&shared=1");
+        let known = match demand {
+            Some((policy, _)) => Some(Arc::clone(policy)),
+            None => options.trust.demand().policy,
+        };
+        let is_witnessed = known.is_some_and(|policy| policy.witnesses().is_some());
+        let (witnessed, limit) = match is_witnessed {
+            true => ("&witnessed=1", MAX_EVIDENCE + MAX_PROOF + PAIR_OVERHEAD),
+            false => ("", MAX_EVIDENCE),
+        };
+        let path = format!("/v1/attestation?nonce={nonce_text}&shared=1{witnessed}");
         let asked = options.clock.now();
-        let mut evidence = pin!(self.host.get(&path, MAX_EVIDENCE));
+        let mut evidence = pin!(self.host.get(&path, limit));
         // Every client asks for the lists in the same way, so that the request tells the host nothing. If they are missing, the
         // policy decides.
         let mut lists = pin!(self.host.get("/v1/crls", MAX_CRLS));
@@ -275,7 +289,7 @@ impl Upstream {
         };
         let crls = match crls {
             Some(answer) => answer.ok(),
-            None if policy.revocation_required() => lists.await.ok(),
+            None if policy.policy().revocation_required() => lists.await.ok(),
             None => match tokio::time::timeout(CRLS_TIMEOUT, lists).await {
                 Ok(answer) => answer.ok(),
                 Err(_) => None,
@@ -284,16 +298,22 @@ impl Upstream {
         let crls = crls.unwrap_or_default();
         let options = Arc::clone(options);
         let judged = tokio::task::spawn_blocking(move || {
-            let answered = AttestationResponse::parse(&answer).map_err(|_| Error::NotEvidence)?;
+            // A host without a log sends evidence alone, and the policy refuses it.
+            let (evidence, proof) = match split(&answer).filter(|_| is_witnessed) {
+                Some((evidence, proof)) => (evidence, Some(proof)),
+                None => (&answer[..], None),
+            };
+            let answered = AttestationResponse::parse(evidence).map_err(|_| Error::NotEvidence)?;
             let answer = state::Answer {
                 evidence: answered.evidence,
                 crls: &crls,
+                proof,
                 nonce: &answered.document_nonce(&nonce),
                 at,
                 accept_simulated: options.accept_simulated,
             };
             let judged = options.trust.judge((policy, number), |policy, number| {
-                Session::judge(answer, policy, number)
+                Session::judge(answer, policy, number, &options.trust.heads)
             });
             judged.map_err(Error::Refused)
         });
@@ -301,7 +321,7 @@ impl Upstream {
     }
 
     /// Returns the caller's policy and its number, or the service's development policy if the caller accepted simulation.
-    pub(crate) async fn policy(&self, options: &Options) -> Result<(Arc<Policy>, u64), Error> {
+    pub(crate) async fn policy(&self, options: &Options) -> Result<(Arc<TrustPolicy>, u64), Error> {
         let Demand { policy, number } = options.trust.demand();
         if let Some(policy) = policy {
             return Ok((policy, number));
@@ -315,7 +335,7 @@ impl Upstream {
             _ => error,
         })?;
         let policy = Policy::with_evidence(&json).map_err(|_| Error::PolicyUnusable)?;
-        Ok((Arc::new(policy), number))
+        Ok((Arc::new(options.demand_model(policy.into())), number))
     }
 
     /// Returns the session to seal requests under. Renews a proof that is about to end in the background.

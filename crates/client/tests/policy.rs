@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clearseal_client::{
-    Client, ClientBuilder, Clock, Policy, PolicyChange, PolicyNews, PolicySource, State, UnixMillis,
+    Client, ClientBuilder, Clock, ModelPin, Policy, PolicyChange, PolicyNews, PolicySource, State,
+    UnixMillis,
 };
 use fixtures::host::{Host, Mood, PATIENCE, now, vector};
 use serde_json::{Value, json};
@@ -376,4 +377,30 @@ async fn that_the_first_policys_number_was_not_written_is_told() {
     });
     let first = tokio::time::timeout(Duration::from_secs(20), news.recv());
     assert_eq!(first.await.unwrap().unwrap(), "POLICY_STATE_NOT_WRITTEN");
+}
+
+#[tokio::test]
+async fn another_model_is_demanded_in_place_of_that_of_each_policy() {
+    let host = Host::start(58);
+    let served = builder(&host).build().unwrap();
+    let served = ModelPin::of(&served.connect().await.unwrap().manifest().model);
+    let of_another = |name: &str| {
+        changed(&host, |policy| {
+            policy["name"] = json!(name);
+            policy["model"]["sha256"] = json!("cd".repeat(32));
+        })
+    };
+    let client = builder(&host).policy(of_another("first")).build().unwrap();
+    assert_eq!(code(&client).await, "MODEL_MISMATCH");
+    let client = builder(&host).policy(of_another("first")).model(served);
+    let client = client.build().unwrap();
+    assert_eq!(code(&client).await, "");
+    assert_eq!(client.set_policy(of_another("second")).kept, 1);
+    assert_eq!(code(&client).await, "");
+    // A policy that demands no model accepts no service, whichever model the caller demands.
+    let of_none = changed(&host, |policy| {
+        policy.as_object_mut().unwrap().remove("model");
+    });
+    assert_eq!(client.set_policy(of_none).ended, 1);
+    assert_eq!(code(&client).await, "POLICY_WITHDRAWN");
 }

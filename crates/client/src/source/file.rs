@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use attestation::{MAX_POLICY, Policy};
+use attestation::MAX_POLICY;
 
 use super::SourceError;
+use crate::witnesses::TrustPolicy;
 
 /// A file that is compared with what was read before, byte for byte: times of modification miss changes within one tick.
 pub(super) struct PolicyFile {
@@ -27,7 +28,7 @@ impl PolicyFile {
     }
 
     /// Half a file is not JSON, so that one that is being written changes nothing.
-    pub(super) async fn poll(&mut self) -> Result<Option<Policy>, SourceError> {
+    pub(super) async fn poll(&mut self) -> Result<Option<TrustPolicy>, SourceError> {
         if self.is_pipe {
             return Ok(None);
         }
@@ -43,10 +44,11 @@ impl PolicyFile {
         if self.seen.as_ref() == Some(&bytes) {
             return Ok(None);
         }
-        let policy = Policy::chosen_by_hand(&bytes).map_err(|error| SourceError::Unusable {
-            place: self.path.display().to_string(),
-            error,
-        })?;
+        let policy =
+            TrustPolicy::chosen_by_hand(&bytes).map_err(|error| SourceError::Unusable {
+                place: self.path.display().to_string(),
+                error,
+            })?;
         self.seen = Some(bytes);
         self.is_pipe = !is_file;
         Ok(Some(policy))

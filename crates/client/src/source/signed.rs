@@ -14,13 +14,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use attestation::{MAX_POLICY, Policy};
+use attestation::MAX_POLICY;
 use release::{PublicKey, Signature, SignatureError};
 use sha2::{Digest, Sha256};
 
 use super::record::{Record, Seen};
 use super::{Polled, SourceError};
 use crate::host::Host;
+use crate::witnesses::TrustPolicy;
 
 /// For each of the two answers.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -65,12 +66,12 @@ impl SignedPolicy {
                 SignatureError::OtherKey => SourceError::OtherKey,
                 _ => SourceError::SignatureInvalid,
             })?;
-        let policy = Policy::chosen_by_hand(bytes).map_err(|error| SourceError::Unusable {
+        let policy = TrustPolicy::chosen_by_hand(bytes).map_err(|error| SourceError::Unusable {
             place: self.policy.url().to_owned(),
             error,
         })?;
-        let sequence = policy.sequence().ok_or(SourceError::NotNumbered)?;
-        if policy.not_after().is_none() {
+        let sequence = policy.policy().sequence().ok_or(SourceError::NotNumbered)?;
+        if policy.policy().not_after().is_none() {
             return Err(SourceError::NoEnd);
         }
         let seen = Seen {
@@ -139,7 +140,9 @@ mod tests {
         let fetched = source.take(bytes, signed_by(7, bytes).as_bytes());
         let fetched = fetched.map_err(|error| error.code().to_owned())?;
         assert!(fetched.problem.is_none());
-        Ok(fetched.policy.map(|policy| policy.name().to_owned()))
+        Ok(fetched
+            .policy
+            .map(|policy| policy.policy().name().to_owned()))
     }
 
     #[test]
