@@ -5,7 +5,7 @@ use attestation::{
 };
 use clearseal_client::AuditBundle;
 use protocol::bundle::BundleReport;
-use protocol::items::{VectorRow, read_proof};
+use protocol::items::{ItemsError, PairRow, VectorRow, read_proof};
 use pyo3::prelude::*;
 
 use crate::error;
@@ -93,7 +93,7 @@ pub(crate) fn judge_bundle(
     conclude(py, judged, allow_simulated)
 }
 
-/// Judges one row of an index by its proof, as of its receipt's time. Returns both reports in JSON, or raises.
+/// Judges one row of an index, or one scored pair, by its proof, as of its receipt's time. Returns both reports in JSON, or raises.
 #[pyfunction]
 #[pyo3(signature = (row, proof, policy, allow_simulated))]
 pub(crate) fn judge_vector(
@@ -105,9 +105,16 @@ pub(crate) fn judge_vector(
 ) -> PyResult<(String, String)> {
     let policy = read_policy(py, policy)?;
     let judged = py.detach(|| {
-        let row = VectorRow::from_json(row)?;
         let (evidence, proof) = read_proof(proof)?;
-        evidence.verify_row(&proof, &row, &policy, &mut SignatureMemory::new())
+        let memory = &mut SignatureMemory::new();
+        match VectorRow::from_json(row) {
+            Ok(row) => evidence.verify_row(&proof, &row, &policy, memory),
+            Err(ItemsError::Row) => {
+                let row = PairRow::from_json(row)?;
+                evidence.verify_pair(&proof, &row, &policy, memory)
+            }
+            Err(error) => Err(error),
+        }
     });
     let judged = judged.map_err(|error| error::items(py, &error))?;
     conclude(py, judged, allow_simulated)

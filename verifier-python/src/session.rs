@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use attestation::{ModelIdentity, ModelPin};
 use bytes::Bytes;
 use clearseal_client::{Client, Error, MAX_CANDIDATES, PolicySource, State};
 use http::{HeaderName, HeaderValue, Method, Request};
-use protocol::items::{ItemsError, VectorProof, prove};
+use protocol::items::{ItemsError, VectorProof, prove, prove_pairs};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -39,9 +40,13 @@ pub(crate) struct Answer(clearseal_client::Answer);
 #[pyclass(frozen, module = "clearseal._clearseal")]
 pub(crate) struct Task(JoinHandle<()>);
 
+/// Name, version, SHA-256, dimension, longest text in tokens, and whether vectors have unit length.
+type ModelFields = (String, String, [u8; 32], u32, u32, bool);
+
 #[pymethods]
 impl NativeSession {
     #[new]
+    #[pyo3(signature = (urls, policy, allow_simulated, timeout, candidates, model = None))]
     fn new(
         py: Python<'_>,
         urls: Vec<String>,
@@ -49,6 +54,7 @@ impl NativeSession {
         allow_simulated: bool,
         timeout: f64,
         candidates: usize,
+        model: Option<(String, [u8; 32])>,
     ) -> PyResult<Self> {
         if !(1..=MAX_CANDIDATES).contains(&candidates) {
             return Err(PyValueError::new_err(format!(
@@ -68,6 +74,9 @@ impl NativeSession {
         if let Some(policy) = policy {
             client = client.policy(read_policy(py, policy)?);
         }
+        if let Some((id, sha256)) = model {
+            client = client.model(ModelPin { id, sha256 });
+        }
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .thread_name("clearseal")
@@ -86,6 +95,16 @@ impl NativeSession {
         let session = self.wait(py, async move { client.connect().await })?;
         let session = session.map_err(|error| error::client(py, &error))?;
         serde_json::to_string(session.report()).map_err(|_| error::internal(py))
+    }
+
+    /// The models in the manifest of the enclave that is used first, the demanded one first.
+    fn models(&self, py: Python<'_>) -> PyResult<Vec<ModelFields>> {
+        let client = self.client.clone();
+        let session = self.wait(py, async move { client.connect().await })?;
+        let session = session.map_err(|error| error::client(py, &error))?;
+        let manifest = session.manifest();
+        let models = std::iter::once(&manifest.model).chain(&manifest.others);
+        Ok(models.map(read_fields).collect())
     }
 
     /// Address, state, and expiry of the proof (Unix milliseconds) of each upstream.
@@ -282,7 +301,11 @@ impl Answer {
     fn proofs(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
         let bundle = self.0.bundle(true).ok_or(ItemsError::Absent);
         let proved = py.detach(|| {
-            let (evidence, proofs) = prove(&bundle?)?;
+            let bundle = bundle?;
+            let (evidence, proofs) = match prove_pairs(&bundle) {
+                Err(ItemsError::Absent) => prove(&bundle)?,
+                proved => proved?,
+            };
             let lines = proofs.iter().map(VectorProof::to_json).collect();
             Ok((evidence.to_json(), lines))
         });
@@ -296,6 +319,18 @@ impl Task {
     fn cancel(&self) {
         self.0.abort();
     }
+}
+
+fn read_fields(model: &ModelIdentity) -> ModelFields {
+    let ModelIdentity { id, version, .. } = model.clone();
+    let ModelIdentity {
+        sha256,
+        dimension,
+        max_tokens,
+        normalised,
+        ..
+    } = *model;
+    (id, version, sha256, dimension, max_tokens, normalised)
 }
 
 /// Reason for a missing answer.

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,10 +28,11 @@ MODEL = "all-MiniLM-L6-v2"
 
 
 class Service:
-    """Enclave and host-proxy."""
+    """Enclave and host-proxy; `models` are options of the enclave for other models."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, models: Sequence[str] = ("--model", FOLDER)) -> None:
         self._log = log
+        self._models = models
         self._enclave_port, self.port = free_port(), free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._enclave = self._start_enclave()
@@ -45,7 +46,7 @@ class Service:
 
     def _start_enclave(self) -> subprocess.Popen[bytes]:
         listen = f"tcp:127.0.0.1:{self._enclave_port}"
-        return self._start("enclave-server", "--listen", listen, "--simulate-nsm", "--model", FOLDER)
+        return self._start("enclave-server", "--listen", listen, "--simulate-nsm", *self._models)
 
     def wait(self) -> None:
         """Waits until the service takes requests."""

@@ -13,6 +13,7 @@ enclave is verified again before its proof expires. A simulated enclave, which p
 
 from ._clearseal import Answer
 from ._errors import ClearsealError, Refused, Unreachable, Withdrawn
+from ._models import RankedDocument, Ranking, ServedModel
 from ._reports import Check, Receipt, Report
 from ._session import Session, Upstream, connect
 from ._verify import verify_document, verify_receipt, verify_vector
@@ -21,9 +22,12 @@ __all__ = [
     "Answer",
     "Check",
     "ClearsealError",
+    "RankedDocument",
+    "Ranking",
     "Receipt",
     "Refused",
     "Report",
+    "ServedModel",
     "Session",
     "Unreachable",
     "Upstream",

@@ -2,9 +2,16 @@ from collections.abc import Callable
 
 class NativeSession:
     def __init__(
-        self, urls: list[str], policy: bytes | None, allow_simulated: bool, timeout: float, candidates: int
+        self,
+        urls: list[str],
+        policy: bytes | None,
+        allow_simulated: bool,
+        timeout: float,
+        candidates: int,
+        model: tuple[str, bytes] | None = None,
     ) -> None: ...
     def connect(self) -> str: ...
+    def models(self) -> list[tuple[str, str, bytes, int, int, bool]]: ...
     def states(self) -> list[tuple[str, str, int | None]]: ...
     def set_policy(self, policy: bytes) -> tuple[int, int]: ...
     def follow_policy(self, path: str) -> None: ...
@@ -42,11 +49,11 @@ class Answer:
         """The audit bundle as JSON, for `verify_receipt`; `content` adds request and answer, which open the receipt's commitments.
         `None` if there is no receipt."""
     def proofs(self) -> tuple[str, list[str]]:
-        """For an answer with embeddings: one line of evidence, which all its vectors share, and one line of proof for each vector
-        (docs/RECEIPTS.md). With both lines, `verify_vector` and `clearseal verify vector` verify one vector without the others.
+        """For an answer with embeddings or scores: one line of evidence, which all of them share, and one line of proof for each
+        (docs/RECEIPTS.md). With both lines, `verify_vector` and `clearseal verify vector` verify one without the others.
 
         Raises:
-            ClearsealError: The answer has no embeddings, or the enclave committed to different ones (`ITEMS_ROOT_MISMATCH`)."""
+            ClearsealError: The answer has neither, or the enclave committed to different ones (`ITEMS_ROOT_MISMATCH`)."""
 
 class Task:
     def cancel(self) -> None: ...

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from types import TracebackType
 from typing import Any, Mapping
@@ -13,6 +14,7 @@ from typing import Any, Mapping
 from . import _transport
 from ._clearseal import Answer, NativeSession
 from ._errors import ClearsealError
+from ._models import Ranking, ServedModel, read_ranking, write_request
 from ._policy import Policy, policy_bytes, policy_path
 from ._reports import Report
 
@@ -64,11 +66,31 @@ def connect(
     path = policy_path(policy)
     if follow_policy and path is None:
         raise ValueError("follow_policy needs a policy that is a path")
-    native = NativeSession(urls, judge, allow_simulated, timeout, candidates)
+    followed = path if follow_policy else None
+    return _open(_Options(urls, judge, allow_simulated, timeout, candidates, followed), path, None)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Arguments of `connect`, to connect again with another model."""
+
+    urls: list[str]
+    policy: bytes | None
+    allow_simulated: bool
+    timeout: float
+    candidates: int
+    followed: str | None
+
+
+def _open(options: _Options, path: str | None, model: ServedModel | None) -> Session:
+    pin = None if model is None else (model.id, bytes.fromhex(model.sha256))
+    native = NativeSession(
+        options.urls, options.policy, options.allow_simulated, options.timeout, options.candidates, pin
+    )
     try:
-        session = Session(urls, native, json.loads(native.connect()), path)
-        if follow_policy and path is not None:
-            native.follow_policy(path)
+        session = Session(options, native, json.loads(native.connect()), path)
+        if options.followed is not None:
+            native.follow_policy(options.followed)
         return session
     except BaseException:
         native.close()
@@ -84,12 +106,16 @@ class Session:
     """
 
     def __init__(
-        self, urls: list[str], native: NativeSession, report: Mapping[str, Any], policy: str | None = None
+        self, options: _Options, native: NativeSession, report: Mapping[str, Any], policy: str | None = None
     ) -> None:
-        self.base_url = urls[0].rstrip("/") + "/v1"
+        self.base_url = options.urls[0].rstrip("/") + "/v1"
         self.report = Report(report)
+        self._options = options
         self._native = native
         self._policy = policy
+        # Sessions with other models, by hash. The lock covers this table and the policy in the options.
+        self._others: dict[str, Session] = {}
+        self._opening = threading.Lock()
         # Callbacks of requests that an event loop awaits.
         self._pending: set[Callable[[Answer | Exception], None]] = set()
 
@@ -121,7 +147,54 @@ class Session:
         policy = self._policy if policy is None else policy
         if policy is None:
             raise ValueError("connect was not given a path: pass the policy")
-        self._native.set_policy(policy_bytes(policy))
+        judge = policy_bytes(policy)
+        with self._opening:
+            self._native.set_policy(judge)
+            self._options = replace(self._options, policy=judge)
+            for other in self._others.values():
+                other.reload_policy(judge)
+
+    @property
+    def models(self) -> tuple[ServedModel, ...]:
+        """The models of the verified enclave, as its manifest describes them: first the one that the trust policy demands."""
+        return tuple(
+            ServedModel(id, version, bytes(sha256).hex(), dimension, max_tokens, normalised)
+            for id, version, sha256, dimension, max_tokens, normalised in self._native.models()
+        )
+
+    def with_model(self, name: str) -> Session:
+        """A session with another model of the same service, by any form of its name; this one if it is already the model.
+
+        Verifies the enclave again, under the trust policy with that model's hash in place of the demanded one. The hash is the one
+        in `models`: the image decides it, not the policy. Policy changes of this session reach the other one, which is closed with
+        it; later calls return the same session.
+
+        Raises:
+            ClearsealError: No model has the name (`MODEL_NOT_SERVED`).
+            Refused, Unreachable: As `connect`.
+        """
+        models = self.models
+        named = [model for model in models if model.id == name] or [model for model in models if model.has_name(name)]
+        if not named:
+            names = ", ".join(f"`{model.id}`" for model in models)
+            message = f"the verified enclave does not hold that model; its models are {names}"
+            raise ClearsealError("MODEL_NOT_SERVED", message, "Name one of these.")
+        model = named[0]
+        if model is models[0]:
+            return self
+        with self._opening:
+            if model.sha256 not in self._others:
+                self._others[model.sha256] = _open(self._latest_options(), self._policy, model)
+            return self._others[model.sha256]
+
+    def _latest_options(self) -> _Options:
+        """The options with the policy that a followed file holds now. One that is not readable changes nothing."""
+        if self._options.followed is None:
+            return self._options
+        try:
+            return replace(self._options, policy=policy_bytes(self._options.followed))
+        except OSError:
+            return self._options
 
     @property
     def policy_problem(self) -> ClearsealError | None:
@@ -204,8 +277,54 @@ class Session:
             # If `begin` failed, `close` may still set a result that is never awaited.
             settled.cancel()
 
+    def rerank(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        model: str | None = None,
+        top_n: int | None = None,
+        timeout: float | None = None,
+    ) -> Ranking:
+        """Scores `documents` for `query` with a cross-encoder, in one sealed request; at most 2,048.
+
+        The receipt is verified, and the tree that it commits to is computed again from query, documents and scores, so that each
+        result has a proof.
+
+        Args:
+            model: Name of the model, as `with_model` takes it; by default the one that the trust policy demands.
+            top_n: Number of results, the best ones; all by default.
+
+        Raises:
+            ClearsealError: The enclave refused the request, with its code: `MODEL_TASK` for a model that embeds.
+            Refused, Unreachable: There is no verified answer.
+        """
+        session = self if model is None else self.with_model(model)
+        content = write_request(session.models[0].id, query, documents, top_n)
+        answer = session.fetch("POST", "/v1/rerank", headers=_JSON, content=content, timeout=timeout)
+        return read_ranking(answer, query, documents, top_n)
+
+    async def rerank_async(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        model: str | None = None,
+        top_n: int | None = None,
+        timeout: float | None = None,
+    ) -> Ranking:
+        """`rerank` for asyncio. Cancelling aborts the request."""
+        # The first use of a model verifies the enclave, which blocks.
+        session = self if model is None else await asyncio.to_thread(self.with_model, model)
+        name = (await asyncio.to_thread(lambda: session.models))[0].id
+        content = write_request(name, query, documents, top_n)
+        answer = await session.fetch_async("POST", "/v1/rerank", headers=_JSON, content=content, timeout=timeout)
+        return await asyncio.to_thread(read_ranking, answer, query, documents, top_n)
+
     def close(self) -> None:
         """Closes connections and stops threads. Each pending `fetch_async` fails with `SESSION_CLOSED`."""
+        for other in list(self._others.values()):
+            other.close()
         self._native.close()
         # The threads stop without calling their callbacks.
         for done in list(self._pending):
@@ -221,6 +340,9 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.base_url} {self.verdict}>"
+
+
+_JSON = {"content-type": "application/json"}
 
 
 def _pairs(headers: Headers) -> list[tuple[str, str]]:

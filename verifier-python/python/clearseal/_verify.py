@@ -74,16 +74,18 @@ def verify_receipt(bundle: str | bytes | Mapping[str, Any], *, policy: Policy, a
 def verify_vector(
     row: str | Mapping[str, Any], proof: str, *, policy: Policy, allow_simulated: bool = False
 ) -> Receipt:
-    """Verifies that a vector was computed from its text, by the model and image that its receipt names.
+    """Verifies that a vector was computed from its text, or a score from its pair, by the model and image that its receipt names.
 
     Args:
-        row: JSON or parsed JSON with `embedding`, and `text` or the token ids (`tokens`).
-        proof: The line of evidence and the line of the vector's proof, from `Answer.proofs` or `clearseal embed --proofs`.
+        row: JSON or parsed JSON with `embedding`, and `text` or the token ids (`tokens`); of a pair with `query`, `document` and
+            `relevance_score`, such as `RankedDocument.row`.
+        proof: The line of evidence and the line of the proof, from `Answer.proofs`, a `Ranking`, `clearseal embed --proofs` or
+            `clearseal rerank --proofs`.
         policy: Path, JSON or parsed JSON of a trust policy.
         allow_simulated: Accept a receipt of a simulated enclave.
 
     Raises:
-        Refused: Text or vector do not match, or a check of the receipt or of its attestation failed.
+        Refused: Text, vector or score do not match, or a check of the receipt or of its attestation failed.
         ClearsealError: Row, proof or policy cannot be read.
     """
     if isinstance(row, Mapping):
