@@ -102,7 +102,8 @@ const CASES: readonly Case[] = [
   {
     files: /^samples\.json$/,
     route: "/audit",
-    check: async (page) => {
+    check: async (page, name) => {
+      await expectChanged(page, name);
       await expect(page.locator("textarea.audit-box")).toBeVisible();
       await expect(page.locator(".audit-samples")).toHaveCount(0);
     },

@@ -1,9 +1,11 @@
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { checkFreshness, MAX_AGE_SECONDS, parseKey, verifySignature } from "./minisign";
 
 /** Made by minisign 0.11. */
-const read = (name: string) => readFileSync(`../crates/release/tests/${name}`, "utf8");
+const read = (name: string) =>
+  readFileSync(join(import.meta.dirname, "../../crates/release/tests", name), "utf8");
 const KEY = parseKey(read("minisign.pub"));
 const SIGNATURE = read("hello.minisig");
 const HELLO = new TextEncoder().encode("hello\n");

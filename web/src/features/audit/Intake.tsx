@@ -16,7 +16,7 @@ import { useDropTarget } from "../../ui/useDropTarget";
 import { type AuditStore, MAX_FILE_BYTES, MAX_PASTED_CHARACTERS } from "./audit-store";
 import "./intake.css";
 import { pasteDestination } from "./paste";
-import { loadSamples, SAMPLES, type Samples } from "./samples";
+import { type LoadedSamples, loadSamples, SAMPLES } from "./samples";
 
 interface IntakeProps {
   readonly store: AuditStore;
@@ -132,7 +132,7 @@ export function Intake({ store, restored }: IntakeProps) {
             Clear
           </Button>
         )}
-        <SampleButtons samples={samples} store={store} />
+        <SampleButtons loaded={samples} store={store} />
       </div>
       <p id={`${id}-note`} className="muted tiny">
         You can add a receipt key (64 hex digits) the same way. A trust policy added here counts as evidence,
@@ -142,8 +142,16 @@ export function Intake({ store, restored }: IntakeProps) {
   );
 }
 
-function SampleButtons({ samples, store }: { samples: Samples | null; store: AuditStore }) {
-  if (!samples) return null;
+function SampleButtons({ loaded, store }: { loaded: LoadedSamples; store: AuditStore }) {
+  if (loaded.at === "absent") return null;
+  if (loaded.at === "changed") {
+    return (
+      <p className="small" role="alert">
+        No samples: {loaded.why}. Enter nothing in a page of this server until you know why.
+      </p>
+    );
+  }
+  const { samples } = loaded;
   return (
     <fieldset className="audit-samples">
       <legend className="visually-hidden">Samples</legend>
@@ -167,8 +175,8 @@ function SampleButtons({ samples, store }: { samples: Samples | null; store: Aud
 }
 
 /** Loads the samples with the page, so that they work offline. */
-function useSamples(): Samples | null {
-  const [samples, setSamples] = useState<Samples | null>(null);
+function useSamples(): LoadedSamples {
+  const [samples, setSamples] = useState<LoadedSamples>({ at: "absent" });
   useEffect(() => {
     let unmounted = false;
     void loadSamples().then((loaded) => {

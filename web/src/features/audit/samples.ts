@@ -1,4 +1,5 @@
 import { fetchPageFile } from "../../ui/page-file";
+import { FileChanged } from "../../ui/pinned";
 
 /** Samples that the build makes under a separate root. They demonstrate an audit, and prove nothing. */
 export interface Samples {
@@ -15,16 +16,20 @@ export const SAMPLES = [
   { key: "otherKey", label: "one of another key" },
 ] as const;
 
-/** Null if this build has no samples, or if they cannot be loaded. */
-export async function loadSamples(): Promise<Samples | null> {
+export type LoadedSamples =
+  | { readonly at: "loaded"; readonly samples: Samples }
+  /** This build has none, or the network failed: the page works without. */
+  | { readonly at: "absent" }
+  /** The host sends other bytes than this build's. */
+  | { readonly at: "changed"; readonly why: string };
+
+export async function loadSamples(): Promise<LoadedSamples> {
   try {
     const answer = await fetchPageFile("/samples.json", { credentials: "omit" });
-    if (!answer.ok) return null;
-    const value: unknown = await answer.json();
-    return isSamples(value) ? value : null;
-  } catch {
-    // The page works without samples.
-    return null;
+    const value: unknown = answer.ok ? await answer.json() : null;
+    return isSamples(value) ? { at: "loaded", samples: value } : { at: "absent" };
+  } catch (cause) {
+    return cause instanceof FileChanged ? { at: "changed", why: cause.message } : { at: "absent" };
   }
 }
 
