@@ -70,7 +70,7 @@ for (const block of printed) {
   const command = lines.filter((line) => !line.startsWith("#")).join("\n");
   const expected = lines.filter((line) => line.startsWith("#")).map((line) => line.slice(2));
   test(command, async () => {
-    skipWithoutPython(command, /python3|qdrant\/search/.test(command));
+    skipWithoutPython(command, /python3|(postgres|qdrant)\/search/.test(command));
     const ended = await shell(command);
     expect(ended.status, ended.err).toBe(0);
     expect(ended.out.trim().split("\n")).toEqual(expected);
