@@ -162,6 +162,15 @@ fn write(options: &Options, model: &ServedModel, out: &Path, commit: &str) -> Re
         write.arg(flag).arg(path);
     }
     process::run(&mut write)?;
+    process::run(
+        Command::new(&program)
+            .arg("browsers")
+            .arg(&manifest)
+            .arg("--page")
+            .arg(out.join("page"))
+            .arg("--out")
+            .arg(out.join("browsers")),
+    )?;
     match &options.sign_key {
         Some(key) => process::run(
             Command::new(&program)

@@ -8,6 +8,7 @@
 //! | [`manifest`] | what was built |
 //! | [`minisign`] | who signed it |
 //! | [`freshness`] | whether the publisher still supports it |
+//! | [`browsers`] | the page's files, for browsers that check them |
 //!
 //! Why minisign: it has one Ed25519 key, and signatures are verified offline, with a page of code or with existing tools. A bundle
 //! of a transparency service would also state the builder's identity, but would need that service's roots and their renewal.
@@ -15,6 +16,7 @@
 //! The library uses no clock, network or file.
 #![forbid(unsafe_code)]
 
+pub mod browsers;
 pub mod freshness;
 pub mod manifest;
 pub mod minisign;

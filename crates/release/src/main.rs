@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
+use release::browsers::{describe_for_waict, describe_for_webcat};
 use release::manifest::{Image, Model};
 use release::{FileHash, Manifest, SecretKey};
 use serde_json::Value;
@@ -19,6 +20,17 @@ use zeroize::Zeroizing;
 enum Command {
     /// Write the manifest of built files
     Write(Box<Write>),
+    /// Write the page's files in the forms of WAICT and WEBCAT, which browsers check
+    Browsers {
+        /// The manifest of the release
+        manifest: PathBuf,
+        /// Folder of the page
+        #[arg(long, value_name = "DIR")]
+        page: PathBuf,
+        /// Folder to write
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
     /// Sign a manifest for seven days; sign again to renew it
     Sign {
         /// The manifest; the signature is written to MANIFEST.minisig
@@ -66,6 +78,11 @@ struct Write {
 fn main() -> Result<()> {
     match Command::parse() {
         Command::Write(options) => write(&options),
+        Command::Browsers {
+            manifest,
+            page,
+            out,
+        } => write_browsers(&manifest, &page, &out),
         Command::Sign { manifest, key } => sign(&manifest, &key),
     }
 }
@@ -102,6 +119,45 @@ fn write(options: &Write) -> Result<()> {
         manifest.package.len()
     );
     Ok(())
+}
+
+/// Writes webcat.json, the WAICT manifest, and the header that names it.
+fn write_browsers(manifest: &Path, page: &Path, out: &Path) -> Result<()> {
+    let manifest = Manifest::parse(&read(manifest)?)?;
+    let document = String::from_utf8(read(&page.join("index.html"))?)?;
+    let policy = String::from_utf8(read(&page.join("content-security-policy.txt"))?)?;
+    let waict = describe_for_waict(&manifest, &list_aliases(&document)?)?;
+    let webcat = describe_for_webcat(&manifest, policy.trim_end())?;
+    // Without a transparency proof only `max-age=0` is permitted.
+    let header = format!(
+        "max-age=0, mode=report, manifest=\"/.well-known/waict/manifests/{}\"\n",
+        waict.name
+    );
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    for (name, content) in [
+        ("webcat.json", serde_json::to_string_pretty(&webcat)? + "\n"),
+        (&waict.name, waict.body),
+        ("integrity-policy-waict-v1.txt", header),
+    ] {
+        let path = out.join(name);
+        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Further addresses of files, from the document's import map (web/integrity.ts).
+fn list_aliases(document: &str) -> Result<Vec<String>> {
+    let map = document
+        .split_once("<script type=\"importmap\">")
+        .and_then(|(_, rest)| rest.split_once("</script>"))
+        .map(|(map, _)| map)
+        .context("index.html has no import map")?;
+    let map: Value = serde_json::from_str(map).context("the import map is not JSON")?;
+    let addresses = map["integrity"].as_object().into_iter().flatten();
+    Ok(addresses
+        .map(|(address, _)| address.clone())
+        .filter(|address| address.contains('?'))
+        .collect())
 }
 
 fn read_pcrs(path: &Path) -> Result<std::collections::BTreeMap<String, String>> {
