@@ -4,11 +4,12 @@
 //! segment = dimensions (4) ‖ precision (1) ‖ rows (4) ‖ length (4) ‖ records ‖ vectors in the stored form of crate `scan`
 //! ```
 
-use scan::Vectors;
+use scan::{Live, Vectors};
 use zeroize::Zeroizing;
 
 use crate::codec::{Reader, malformed, put_count};
 use crate::error::IndexError;
+use crate::map::Leaf;
 use crate::object::{MAX_OBJECT, ObjectName};
 use crate::row::RowRef;
 use crate::settings::Settings;
@@ -31,6 +32,10 @@ pub(crate) struct Block {
 pub struct OpenedSegment {
     pub(crate) number: usize,
     pub(crate) block: Block,
+    /// Rows that are in the index.
+    pub(crate) live: Live,
+    /// Their leaves.
+    pub(crate) leaves: Vec<Leaf>,
 }
 
 /// Records of the rows of a block that is being made.

@@ -48,7 +48,7 @@ pub(crate) enum Update {
 }
 
 impl Update {
-    fn key(&self) -> &Hash {
+    pub(crate) fn key(&self) -> &Hash {
         match self {
             Self::Put(leaf) => &leaf.key,
             Self::Remove(key) => key,

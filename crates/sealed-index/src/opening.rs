@@ -84,11 +84,27 @@ impl Opening {
         let plaintext = open(&self.fixed.key, &label, object)?;
         let block = Block::decode(segment.name, observed, &self.fixed.settings, &plaintext)?;
         match u32::try_from(block.len()) {
-            Ok(rows) if rows == segment.rows && observed == segment.size => {
-                Ok(OpenedSegment { number, block })
-            }
-            _ => Err(IndexError::ObjectMalformed("another number of rows")),
+            Ok(rows) if rows == segment.rows && observed == segment.size => {}
+            _ => return Err(IndexError::ObjectMalformed("another number of rows")),
         }
+        let live = segment.live();
+        let mut leaves = Vec::with_capacity(live.count());
+        // A state has fewer than 2³² segments, and a segment fewer than 2³² rows.
+        for row in (0..block.len()).filter(|row| live.get(*row)) {
+            let place = Place {
+                block: number as u32,
+                row: row as u32,
+            };
+            let vector = Zeroizing::new(block.vectors.row(row).unwrap_or_default());
+            let row = block.row(row).ok_or(IndexError::Segments)?;
+            leaves.push(self.fixed.leaf(&row, &vector, place));
+        }
+        Ok(OpenedSegment {
+            number,
+            block,
+            live,
+            leaves,
+        })
     }
 
     /// The index of all segments, in any order.
@@ -102,30 +118,18 @@ impl Opening {
             return Err(IndexError::Segments);
         }
         let mut updates = Vec::new();
-        let mut keys = HashSet::new();
         let mut blocks = Vec::with_capacity(segments.len());
-        // A state has fewer than 2³² segments, and a segment fewer than 2³² rows.
-        for (number, (opened, stored)) in (0..).zip(segments.into_iter().zip(&self.state.segments))
-        {
-            let live = stored.live();
-            for row in (0..opened.block.len()).filter(|row| live.get(*row)) {
-                let place = Place {
-                    block: number,
-                    row: row as u32,
-                };
-                let vector = Zeroizing::new(opened.block.vectors.row(row).unwrap_or_default());
-                let row = opened.block.row(row).ok_or(IndexError::Segments)?;
-                let leaf = self.fixed.leaf(&row, &vector, place);
-                if !keys.insert(leaf.key) {
-                    return Err(IndexError::RootDiffers);
-                }
-                updates.push(Update::Put(leaf));
-            }
+        for (number, opened) in (0..).zip(segments) {
+            updates.extend(opened.leaves.into_iter().map(Update::Put));
             blocks.push(Held {
                 number,
                 block: Arc::new(opened.block),
-                live: Arc::new(live),
+                live: Arc::new(opened.live),
             });
+        }
+        let mut keys = HashSet::with_capacity(updates.len());
+        if !updates.iter().all(|update| keys.insert(update.key())) {
+            return Err(IndexError::RootDiffers);
         }
         let index = Index {
             next_block: blocks.len() as u32,
