@@ -1,12 +1,17 @@
 //! The arithmetic of a scan: scores of panels, compared with what they must reach.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "several arrays of registers share an index, and operations are not compiled into closures"
+)]
+
 use std::ops::Range;
 
 use crate::candidates::Candidates;
 use crate::isa::{Kernel, Simd};
-use crate::panels::{GROUP, ROWS};
+use crate::panels::{GROUP, ROWS, ZERO_CODE};
 use crate::query::{CodeTile, Margin, Queries};
-use crate::vectors::{Numbers, Vectors, centre};
+use crate::vectors::{Numbers, Vectors};
 
 /// Scores `panels` of a block for all queries, and offers the rows that may be among the best.
 pub(crate) struct Scan<'s, 'a> {
@@ -212,7 +217,10 @@ fn dot_floats<S: Simd, T: Float, const J: usize, const P: usize, const Q: usize>
             prefetch(simd, &panel.0[step], ahead);
         }
         for chain in 0..J {
-            let rows = panels.map(|panel| T::load(simd, &panel.0[step][chain]));
+            let mut rows = [simd.splat(0.0); P];
+            for p in 0..P {
+                rows[p] = T::load(simd, &panels[p].0[step][chain]);
+            }
             for q in 0..Q {
                 let number = simd.splat(query[chain][q]);
                 for p in 0..P {
@@ -222,7 +230,10 @@ fn dot_floats<S: Simd, T: Float, const J: usize, const P: usize, const Q: usize>
         }
     }
     for (step, query) in query_rest.iter().enumerate() {
-        let rows = panels.map(|panel| T::load(simd, &panel.1[step]));
+        let mut rows = [simd.splat(0.0); P];
+        for p in 0..P {
+            rows[p] = T::load(simd, &panels[p].1[step]);
+        }
         for q in 0..Q {
             let number = simd.splat(query[q]);
             for p in 0..P {
@@ -256,7 +267,10 @@ fn dot_codes<S: Simd, const J: usize, const P: usize, const Q: usize>(
             prefetch(simd, &panel.0[step], ahead);
         }
         for chain in 0..J {
-            let codes = panels.map(|panel| simd.load_codes(&panel.0[step][chain]));
+            let mut codes = [simd.load_codes(&panels[0].0[step][chain]); P];
+            for p in 1..P {
+                codes[p] = simd.load_codes(&panels[p].0[step][chain]);
+            }
             for q in 0..Q {
                 for part in 0..2 {
                     for p in 0..P {
@@ -268,7 +282,10 @@ fn dot_codes<S: Simd, const J: usize, const P: usize, const Q: usize>(
         }
     }
     for (step, query) in query_rest.iter().enumerate() {
-        let codes = panels.map(|panel| simd.load_codes(&panel.1[step]));
+        let mut codes = [simd.load_codes(&panels[0].1[step]); P];
+        for p in 1..P {
+            codes[p] = simd.load_codes(&panels[p].1[step]);
+        }
         for q in 0..Q {
             for part in 0..2 {
                 for p in 0..P {
@@ -299,18 +316,20 @@ fn scale_sums<S: Simd, const P: usize, const Q: usize>(
     tile: &CodeTile,
     scales: &[[f32; ROWS]],
 ) -> [[S::Floats; Q]; P] {
-    std::array::from_fn(|p| {
+    // Without closures: the operations would not be compiled into them.
+    let mut scores = [[simd.splat(0.0); Q]; P];
+    for p in 0..P {
         let scale = simd.load(&scales[p]);
-        std::array::from_fn(|q| {
-            let [high, low] = [0, 1].map(|part| {
-                let offset = simd.splat_int(tile.offsets[q][part]);
-                simd.floats(simd.add_ints(sums[p][q][part], offset))
-            });
+        for q in 0..Q {
+            let [high, low] = sums[p][q];
+            let high = simd.add_ints(high, simd.splat_int(tile.offsets[q][0]));
+            let low = simd.add_ints(low, simd.splat_int(tile.offsets[q][1]));
             // The product with 128 is exact.
-            let sum = simd.mul_add(high, simd.splat(128.0), low);
-            simd.mul(simd.mul(sum, simd.splat(tile.steps[q])), scale)
-        })
-    })
+            let sum = simd.mul_add(simd.floats(high), simd.splat(128.0), simd.floats(low));
+            scores[p][q] = simd.mul(simd.mul(sum, simd.splat(tile.steps[q])), scale);
+        }
+    }
+    scores
 }
 
 /// Offers the rows whose score, with its margin, reaches what is needed to be among the best.
@@ -381,10 +400,17 @@ impl Kernel for Exact<'_> {
                 let groups = panels.get(self.panel).iter();
                 for (group, query) in groups.zip(self.query.chunks(GROUP)) {
                     let codes = group.as_chunks::<GROUP>().0;
-                    for (n, number) in query.iter().enumerate() {
+                    let mut words = [0; ROWS];
+                    for lane in 0..ROWS {
+                        words[lane] = u32::from_le_bytes(codes[lane]);
+                    }
+                    for number in query {
                         for lane in 0..ROWS {
-                            let value = scales[lane] * centre(codes[lane][n]);
+                            // The code of this dimension is now in the lowest byte.
+                            let code = (words[lane] & 0xff).cast_signed() - i32::from(ZERO_CODE);
+                            let value = scales[lane] * code as f32;
                             sums[lane] += f64::from(value) * f64::from(*number);
+                            words[lane] >>= 8;
                         }
                     }
                 }

@@ -1,7 +1,7 @@
 //! Blocks of vectors: building, the stored form, and single rows.
 
 use half::f16;
-use half::slice::HalfFloatSliceExt;
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use zeroize::Zeroizing;
 
 use crate::error::ScanError;
@@ -63,35 +63,33 @@ impl Vectors {
             return Err(ScanError::Length { length: rows.len() });
         }
         let mut vectors = Self::zeros(dimensions, precision, rows.len() / dimensions)?;
+        let mut halves = Zeroizing::new(vec![0; dimensions]);
         for (index, row) in rows.chunks_exact(dimensions).enumerate() {
-            if !row.iter().all(|number| number.is_finite()) {
+            let squares = sum_squares(row);
+            if !squares.is_finite() {
                 return Err(ScanError::NotFinite { row: index });
             }
-            let length = match &mut vectors.numbers {
+            let squares = match &mut vectors.numbers {
                 Numbers::F32(numbers) => {
                     spread(numbers, dimensions, index, row);
-                    float_length(row)
+                    squares
                 }
                 Numbers::F16(numbers) => {
-                    let mut rounded = Zeroizing::new(vec![0; dimensions]);
-                    for (to, number) in rounded.iter_mut().zip(row) {
-                        let half = f16::from_f32(*number);
-                        if half.is_infinite() {
-                            return Err(ScanError::OutOfRange { row: index });
-                        }
-                        *to = half.to_bits();
-                    }
-                    spread(numbers, dimensions, index, &rounded);
-                    half_length(&rounded)
+                    halves
+                        .reinterpret_cast_mut::<f16>()
+                        .convert_from_f32_slice(row);
+                    spread(numbers, dimensions, index, &halves);
+                    // An infinity here is a number that was too large.
+                    sum_half_squares(&halves).ok_or(ScanError::OutOfRange { row: index })?
                 }
                 Numbers::Int8 { codes, scales } => {
                     let (scale, rounded) = quantize(row);
                     spread_codes(codes, dimensions, index, &rounded);
                     scales[index] = scale;
-                    code_length(scale, &rounded)
+                    sum_code_squares(scale, &rounded)
                 }
             };
-            vectors.set_length(index, length);
+            vectors.set_length(index, squares);
         }
         Ok(vectors)
     }
@@ -118,29 +116,20 @@ impl Vectors {
         let mut floats = Zeroizing::new(vec![0.0; dimensions]);
         let mut halves = Zeroizing::new(vec![0; dimensions]);
         for (index, row) in bytes.chunks_exact(row_bytes).enumerate() {
-            let length = match &mut vectors.numbers {
+            let squares = match &mut vectors.numbers {
                 Numbers::F32(numbers) => {
                     for (to, from) in floats.iter_mut().zip(row.as_chunks().0) {
                         *to = f32::from_le_bytes(*from);
                     }
-                    if !floats.iter().all(|number| number.is_finite()) {
-                        return Err(ScanError::NotFinite { row: index });
-                    }
                     spread(numbers, dimensions, index, &floats);
-                    float_length(&floats)
+                    Some(sum_squares(&floats)).filter(|squares| squares.is_finite())
                 }
                 Numbers::F16(numbers) => {
                     for (to, from) in halves.iter_mut().zip(row.as_chunks().0) {
                         *to = u16::from_le_bytes(*from);
                     }
-                    if !halves
-                        .iter()
-                        .all(|bits| bits & HALF_EXPONENT != HALF_EXPONENT)
-                    {
-                        return Err(ScanError::NotFinite { row: index });
-                    }
                     spread(numbers, dimensions, index, &halves);
-                    half_length(&halves)
+                    sum_half_squares(&halves)
                 }
                 Numbers::Int8 { codes, scales } => {
                     let (scale, row) = row.split_at(SCALE_BYTES);
@@ -150,10 +139,11 @@ impl Vectors {
                     }
                     spread_codes(codes, dimensions, index, row);
                     scales[index] = scale;
-                    code_length(scale, row)
+                    Some(sum_code_squares(scale, row))
                 }
             };
-            vectors.set_length(index, length);
+            let squares = squares.ok_or(ScanError::NotFinite { row: index })?;
+            vectors.set_length(index, squares);
         }
         Ok(vectors)
     }
@@ -272,7 +262,8 @@ impl Vectors {
         })
     }
 
-    fn set_length(&mut self, row: usize, length: f32) {
+    fn set_length(&mut self, row: usize, squares: f64) {
+        let length = bound_root(squares, self.dimensions);
         self.lengths[row] = length;
         self.longest = self.longest.max(length);
     }
@@ -298,27 +289,28 @@ fn spread_codes(codes: &mut [u8], dimensions: usize, row: usize, from: &[u8]) {
     let bytes = ROWS * dimensions.next_multiple_of(GROUP);
     let panel = &mut codes[row / ROWS * bytes..][..bytes];
     let groups = panel.as_chunks_mut::<{ ROWS * GROUP }>().0;
-    for (to, from) in groups.iter_mut().zip(from.chunks(GROUP)) {
-        for (to, code) in to[row % ROWS * GROUP..].iter_mut().zip(from) {
-            // Adds 128.
+    let (whole, rest) = from.as_chunks::<GROUP>();
+    let lane = row % ROWS;
+    for (to, codes) in groups.iter_mut().zip(whole) {
+        // Adds 128 to each code.
+        to.as_chunks_mut::<GROUP>().0[lane] = codes.map(|code| code ^ ZERO_CODE);
+    }
+    if let Some(to) = groups.get_mut(whole.len()) {
+        for (to, code) in to[lane * GROUP..].iter_mut().zip(rest) {
             *to = code ^ ZERO_CODE;
         }
     }
 }
 
 /// The numbers of a row.
-pub(crate) fn lane<T: Copy>(
-    numbers: &[T],
-    dimensions: usize,
-    row: usize,
-) -> impl Iterator<Item = T> {
+fn lane<T: Copy>(numbers: &[T], dimensions: usize, row: usize) -> impl Iterator<Item = T> {
     let panel = &numbers[row / ROWS * ROWS * dimensions..][..ROWS * dimensions];
     let lane = row % ROWS;
     panel.as_chunks::<ROWS>().0.iter().map(move |to| to[lane])
 }
 
 /// The codes of a row, each + 128.
-pub(crate) fn lane_codes(codes: &[u8], dimensions: usize, row: usize) -> impl Iterator<Item = u8> {
+fn lane_codes(codes: &[u8], dimensions: usize, row: usize) -> impl Iterator<Item = u8> {
     let bytes = ROWS * dimensions.next_multiple_of(GROUP);
     let panel = &codes[row / ROWS * bytes..][..bytes];
     let lane = row % ROWS * GROUP;
@@ -330,7 +322,7 @@ pub(crate) fn lane_codes(codes: &[u8], dimensions: usize, row: usize) -> impl It
 }
 
 /// The code of a byte that holds code + 128.
-pub(crate) fn centre(code: u8) -> f32 {
+fn centre(code: u8) -> f32 {
     f32::from((code ^ ZERO_CODE).cast_signed())
 }
 
@@ -344,7 +336,8 @@ fn quantize(row: &[f32]) -> (f32, Zeroizing<Vec<u8>>) {
         return (0.0, Zeroizing::new(vec![0; row.len()]));
     }
     let codes = row.iter().map(|number| {
-        let code = (f64::from(*number) / f64::from(scale)).round_ties_even();
+        // In f64 the sum has no fraction, so it is rounded to the nearest integer, ties to even.
+        let code = (f64::from(*number) / f64::from(scale) + DROP_FRACTION) - DROP_FRACTION;
         // An integer of at most 127 in magnitude.
         (code.clamp(-f64::from(LARGEST_CODE), f64::from(LARGEST_CODE)) as i8).cast_unsigned()
     });
@@ -353,45 +346,31 @@ fn quantize(row: &[f32]) -> (f32, Zeroizing<Vec<u8>>) {
 
 /// Whether [`quantize`] can make such a row: the products of scale and codes are finite, and zeros have one form.
 fn is_valid(scale: f32, codes: &[u8]) -> bool {
+    // Without an early end, so that the compiler uses vector registers.
+    let any = codes.iter().fold(0, |any, code| any | code);
+    let least = codes
+        .iter()
+        .fold(0, |least: i8, code| least.min(code.cast_signed()));
     if scale.to_bits() == 0 {
-        return codes.iter().all(|code| *code == 0);
+        return any == 0;
     }
     scale.is_normal()
         && scale > 0.0
         && scale.to_bits() & SCALE_REST == 0
         && (scale * LARGEST_CODE).is_finite()
-        && codes.iter().all(|code| code.cast_signed() != i8::MIN)
+        && least != i8::MIN
 }
 
 const LARGEST_CODE: f32 = 127.0;
 
+/// 1.5 · 2⁵²
+const DROP_FRACTION: f64 = 6_755_399_441_055_744.0;
+
 /// The bits of a scale's significand that are 0.
 const SCALE_REST: u32 = 0x7f;
 
-/// The exponent of infinities and NaN.
-const HALF_EXPONENT: u16 = 0x7c00;
-
-fn float_length(row: &[f32]) -> f32 {
-    bound_root(sum_squares(row), row.len())
-}
-
-fn half_length(row: &[u16]) -> f32 {
-    let mut floats = Zeroizing::new(vec![0.0; row.len()]);
-    let halves: Zeroizing<Vec<u16>> = Zeroizing::new(row.to_vec());
-    let halves: Vec<f16> = halves.iter().map(|bits| f16::from_bits(*bits)).collect();
-    halves.convert_to_f32_slice(&mut floats);
-    float_length(&floats)
-}
-
-fn code_length(scale: f32, row: &[u8]) -> f32 {
-    let squares: i32 = row
-        .iter()
-        .map(|code| i32::from(code.cast_signed()).pow(2))
-        .sum();
-    bound_root(f64::from(squares) * f64::from(scale).powi(2), row.len())
-}
-
-/// In eight sums, which the compiler keeps in vector registers.
+/// In eight sums, which the compiler keeps in vector registers. Finite if and only if all numbers are: in f64 no square of a finite
+/// f32 overflows.
 fn sum_squares(row: &[f32]) -> f64 {
     let mut sums = [0_f64; 8];
     let (eights, rest) = row.as_chunks::<8>();
@@ -402,6 +381,24 @@ fn sum_squares(row: &[f32]) -> f64 {
     }
     let rest = rest.iter().map(|number| f64::from(*number).powi(2));
     sums.into_iter().chain(rest).sum()
+}
+
+/// The same of bits of f16; `None` if a number is not finite.
+fn sum_half_squares(row: &[u16]) -> Option<f64> {
+    let mut floats = Zeroizing::new([0.0; 64]);
+    let parts = row.chunks(floats.len()).map(|part| {
+        let floats = &mut floats[..part.len()];
+        part.reinterpret_cast::<f16>().convert_to_f32_slice(floats);
+        sum_squares(floats)
+    });
+    Some(parts.sum::<f64>()).filter(|squares| squares.is_finite())
+}
+
+fn sum_code_squares(scale: f32, row: &[u8]) -> f64 {
+    let squares = row
+        .iter()
+        .map(|code| i32::from(code.cast_signed()) * i32::from(code.cast_signed()));
+    f64::from(squares.sum::<i32>()) * f64::from(scale).powi(2)
 }
 
 /// An upper bound of the root of a sum of `terms` squares that was computed in f64; infinite beyond f32's range.

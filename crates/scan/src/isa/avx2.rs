@@ -54,14 +54,24 @@ impl Simd for Avx2 {
     fn load(self, from: &[f32; ROWS]) -> Self::Floats {
         let halves = from.as_chunks::<LANES>().0;
         // SAFETY: `self` proves AVX2; each half is as long as a register.
-        [0, 1].map(|half| unsafe { _mm256_loadu_ps(halves[half].as_ptr()) })
+        unsafe {
+            [
+                _mm256_loadu_ps(halves[0].as_ptr()),
+                _mm256_loadu_ps(halves[1].as_ptr()),
+            ]
+        }
     }
 
     #[inline(always)]
     fn load_f16(self, from: &[u16; ROWS]) -> Self::Floats {
         let halves = from.as_chunks::<LANES>().0;
         // SAFETY: `self` proves F16C; each half is as long as half a register.
-        [0, 1].map(|half| unsafe { _mm256_cvtph_ps(_mm_loadu_si128(halves[half].as_ptr().cast())) })
+        unsafe {
+            [
+                _mm256_cvtph_ps(_mm_loadu_si128(halves[0].as_ptr().cast())),
+                _mm256_cvtph_ps(_mm_loadu_si128(halves[1].as_ptr().cast())),
+            ]
+        }
     }
 
     #[inline(always)]
@@ -99,11 +109,8 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn at_least(self, a: Self::Floats, b: Self::Floats) -> u16 {
-        let [low, high] = [0, 1].map(|half| {
-            proven!(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(
-                a[half], b[half]
-            )))
-        });
+        let low = proven!(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a[0], b[0])));
+        let high = proven!(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_GE_OQ>(a[1], b[1])));
         // Eight bits each.
         (low | high << LANES) as u16
     }
@@ -111,14 +118,13 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn load_codes(self, from: &[u8; ROWS * GROUP]) -> Self::Codes {
         let halves = from.as_chunks::<{ LANES * GROUP }>().0;
-        [0, 1].map(|half| {
-            // SAFETY: `self` proves AVX2; each half is as long as a register.
-            let codes = unsafe { _mm256_loadu_si256(halves[half].as_ptr().cast()) };
-            proven!([
-                _mm256_and_si256(codes, _mm256_set1_epi16(0xff)),
-                _mm256_srli_epi16::<8>(codes),
-            ])
-        })
+        // SAFETY: `self` proves AVX2; each half is as long as a register.
+        unsafe {
+            [
+                widen_codes(_mm256_loadu_si256(halves[0].as_ptr().cast())),
+                widen_codes(_mm256_loadu_si256(halves[1].as_ptr().cast())),
+            ]
+        }
     }
 
     #[inline(always)]
@@ -138,19 +144,32 @@ impl Simd for Avx2 {
         // Products of 8 bits saturate when they are added in 16, so both factors are widened first.
         let even = proven!(_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(query)));
         let odd = proven!(_mm256_srai_epi16::<8>(query));
-        [0, 1].map(|half| {
-            proven!(_mm256_add_epi32(
-                c[half],
-                _mm256_add_epi32(
-                    _mm256_madd_epi16(codes[half][0], even),
-                    _mm256_madd_epi16(codes[half][1], odd),
-                ),
-            ))
-        })
+        proven!([
+            dot_half(codes[0], even, odd, c[0]),
+            dot_half(codes[1], even, odd, c[1]),
+        ])
     }
 
     #[inline(always)]
     fn floats(self, ints: Self::Ints) -> Self::Floats {
         proven!([_mm256_cvtepi32_ps(ints[0]), _mm256_cvtepi32_ps(ints[1])])
     }
+}
+
+/// The products of one register.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dot_half([evens, odds]: [__m256i; 2], even: __m256i, odd: __m256i, c: __m256i) -> __m256i {
+    let products = _mm256_add_epi32(_mm256_madd_epi16(evens, even), _mm256_madd_epi16(odds, odd));
+    _mm256_add_epi32(c, products)
+}
+
+/// Codes 0 and 2 of each lane, and 1 and 3, widened to 16 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn widen_codes(codes: __m256i) -> [__m256i; 2] {
+    [
+        _mm256_and_si256(codes, _mm256_set1_epi16(0xff)),
+        _mm256_srli_epi16::<8>(codes),
+    ]
 }
