@@ -42,6 +42,7 @@ export function endWithSignals() {
 export class Program {
   #child;
   #output = "";
+  #written = 0;
 
   /** @param {string} path @param {readonly string[]} args @param {Record<string, string>} [environment] */
   constructor(path, args, environment = {}) {
@@ -55,7 +56,10 @@ export class Program {
     const keep = (chunk) => {
       this.#output = (this.#output + chunk.toString("utf8")).slice(-KEPT);
     };
-    this.#child.stderr.on("data", keep);
+    this.#child.stderr.on("data", (chunk) => {
+      this.#written += chunk.length;
+      keep(chunk);
+    });
     this.#child.on("error", (error) => keep(Buffer.from(`${path}: ${error.message}`)));
     // A program that ends early stops reading its input.
     this.#child.stdin.on("error", () => {});
@@ -76,6 +80,11 @@ export class Program {
   /** The end of its standard error. */
   get output() {
     return this.#output;
+  }
+
+  /** Bytes written to standard error. */
+  get written() {
+    return this.#written;
   }
 
   get ended() {
