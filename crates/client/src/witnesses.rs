@@ -293,7 +293,11 @@ fn take_member(json: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
         at = skip_value(json, at)?;
         let end = at;
         at = skip_space(json, at);
-        let is_last = json.get(at) != Some(&b',');
+        let is_last = match json.get(at)? {
+            b',' => false,
+            b'}' => true,
+            _ => return None,
+        };
         if key == MEMBER.as_bytes() {
             // With one of the commas around it.
             let (from, to) = match (is_last, comma) {
