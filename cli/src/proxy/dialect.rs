@@ -123,3 +123,15 @@ pub(super) static COHERE_EMBED: Form = Form {
     ],
     write: answer::write_cohere,
 };
+
+/// Version 1 of the API, which langchain-cohere uses. It has no dimensions, and a list of plain vectors where no type is named.
+pub(super) static COHERE_EMBED_V1: Form = Form {
+    members: &[
+        required("model", Rule::Model),
+        required("texts", Rule::List),
+        optional("input_type", Rule::Purpose),
+        optional("embedding_types", Rule::OnlyFloats),
+        optional("truncate", Rule::TruncateEnd),
+    ],
+    write: answer::write_cohere_v1,
+};

@@ -77,6 +77,8 @@ const ROUTES: &[Route] = {
     &[
         route(Get, Exactly("/"), OpenAi, StatusPage),
         route(Get, Exactly("/healthz"), OpenAi, Health),
+        // https://docs.cohere.com/v1/reference/embed: before the enclave's own paths.
+        route(Post, Exactly("/v1/embed"), Cohere, Embed(&dialect::COHERE_EMBED_V1)),
         route(Any, Below("/v1/"), OpenAi, Forward),
         // https://learn.microsoft.com/azure/ai-services/openai/reference#embeddings
         route(Post, Around("/openai/deployments/", "/embeddings"), Azure, ForwardTo),
@@ -192,6 +194,13 @@ mod tests {
             ),
             (Method::POST, "/api/embed", Dialect::Ollama, ""),
             (Method::POST, "/v2/embed", Dialect::Cohere, ""),
+            (Method::POST, "/v1/embed", Dialect::Cohere, ""),
+            (
+                Method::POST,
+                "/v1/embeddings",
+                Dialect::OpenAi,
+                "embeddings",
+            ),
             (Method::POST, "/rerank", Dialect::Tei, ""),
             (Method::POST, "/v2/rerank", Dialect::Cohere, ""),
             (Method::POST, "/v1/rerank", Dialect::OpenAi, "rerank"),

@@ -35,12 +35,19 @@ fn every_dialect_is_sealed_and_gets_its_own_form() {
     let named = json!({"model": MODEL, "input": ["a", "b"]});
     let cohere = json!({"model": MODEL, "texts": ["a", "b"], "input_type": "search_document", "embedding_types": ["float"]});
     let texts = json!({"inputs": ["a", "b"]});
-    let cases: [(&str, &Value, Extract); 7] = [
+    let cohere_v1 = json!({"model": MODEL, "texts": ["a", "b"], "truncate": "END"});
+    let cases: [(&str, &Value, Extract); 9] = [
         ("/api/embed", &named, |answer| answer["embeddings"].clone()),
         ("/embed", &texts, Value::clone),
         ("/", &texts, Value::clone),
         ("/v2/embed", &cohere, |answer| {
             answer["embeddings"]["float"].clone()
+        }),
+        ("/v1/embed", &cohere, |answer| {
+            answer["embeddings"]["float"].clone()
+        }),
+        ("/v1/embed", &cohere_v1, |answer| {
+            answer["embeddings"].clone()
         }),
         (&azure, &openai, rows_of_openai),
         (&azure, &named, rows_of_openai),
@@ -78,6 +85,11 @@ fn every_dialect_is_sealed_and_gets_its_own_form() {
         (&answer["response_type"], &answer["texts"]),
         (&json!("embeddings_by_type"), &json!(["a", "b"]))
     );
+    let (_, _, plain) = proxy.post("/v1/embed", &cohere_v1);
+    assert_eq!(plain["response_type"], "embeddings_floats");
+    assert_eq!(plain["meta"]["api_version"]["version"], "1");
+    let (status, _, refused) = proxy.post("/v1/embed", &json!({"model": MODEL}));
+    assert!(status == 400 && refused["message"].is_string(), "{refused}");
     assert!(
         answer["id"].is_string() && answer["meta"].is_object(),
         "{answer}"
@@ -205,6 +217,7 @@ fn every_dialect_is_let_in_like_openais() {
         "/embed",
         "/",
         "/v2/embed",
+        "/v1/embed",
         &azure,
     ] {
         for (fields, status) in [

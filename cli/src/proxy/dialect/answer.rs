@@ -124,7 +124,20 @@ pub(super) fn write_tei(_asked: &Asked, embedded: &Embedded) -> serde_json::Resu
     serde_json::to_vec(&embedded.rows)
 }
 
+pub(super) fn write_cohere_v1(asked: &Asked, embedded: &Embedded) -> serde_json::Result<Vec<u8>> {
+    write_cohere_as("1", asked.names_type, asked, embedded)
+}
+
 pub(super) fn write_cohere(asked: &Asked, embedded: &Embedded) -> serde_json::Result<Vec<u8>> {
+    write_cohere_as("2", true, asked, embedded)
+}
+
+fn write_cohere_as(
+    version: &str,
+    is_by_type: bool,
+    asked: &Asked,
+    embedded: &Embedded,
+) -> serde_json::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Answer<'a> {
         id: String,
@@ -134,20 +147,25 @@ pub(super) fn write_cohere(asked: &Asked, embedded: &Embedded) -> serde_json::Re
         response_type: &'static str,
     }
     #[derive(Serialize)]
-    struct Vectors<'a> {
-        float: &'a [Vec<f32>],
+    #[serde(untagged)]
+    enum Vectors<'a> {
+        ByType { float: &'a [Vec<f32>] },
+        Plain(&'a [Vec<f32>]),
     }
+    let rows = &embedded.rows[..];
+    let (embeddings, response_type) = match is_by_type {
+        true => (Vectors::ByType { float: rows }, "embeddings_by_type"),
+        false => (Vectors::Plain(rows), "embeddings_floats"),
+    };
     serde_json::to_vec(&Answer {
         id: random_id(),
-        embeddings: Vectors {
-            float: &embedded.rows,
-        },
+        embeddings,
         texts: &asked.texts,
         meta: json!({
-            "api_version": {"version": "2"},
+            "api_version": {"version": version},
             "billed_units": {"input_tokens": embedded.tokens},
         }),
-        response_type: "embeddings_by_type",
+        response_type,
     })
 }
 

@@ -126,7 +126,9 @@ impl Rule {
                 });
             }
             (Self::PromptName, Value::String(name)) => asked.prompt = Some(Prompt::Named(name)),
-            (Self::OnlyFloats, Value::Array(kinds)) if kinds == ["float"] => {}
+            (Self::OnlyFloats, Value::Array(kinds)) if kinds == ["float"] => {
+                asked.names_type = true;
+            }
             (Self::NoOptions, Value::Object(options)) if options.values().all(Value::is_null) => {}
             (Self::KeepLoaded, Value::Number(time)) if time.as_f64() != Some(0.0) => {}
             (Self::KeepLoaded, Value::String(time)) => {
@@ -160,6 +162,8 @@ pub(in crate::proxy) struct Asked {
     pub(in crate::proxy) truncate: Option<bool>,
     dimensions: Option<Value>,
     prompt: Option<Prompt>,
+    /// The request names the kind of vectors.
+    pub(super) names_type: bool,
 }
 
 impl Asked {
