@@ -2,6 +2,7 @@
 
 use super::{Host, MODEL, PATIENCE, Proxy, folder};
 use base64ct::{Base64, Encoding};
+use fixtures::certificate::{ed25519_key, self_signed};
 use fixtures::host::vector;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -28,49 +29,15 @@ struct Identity {
     key: Vec<u8>,
 }
 
-fn tlv(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
-    let content = parts.concat();
-    let length = u8::try_from(content.len()).unwrap();
-    let head = match length {
-        ..128 => vec![tag, length],
-        128.. => vec![tag, 0x81, length],
-    };
-    [head, content].concat()
-}
-
 impl Identity {
-    /// RFC 8410: an Ed25519 key from a seed, and a certificate that it signs for itself.
     fn from_seed(seed: [u8; 32]) -> Self {
-        let algorithm = tlv(0x30, &[b"\x06\x03\x2b\x65\x70"]);
-        let secret = tlv(0x04, &[&tlv(0x04, &[&seed])]);
-        let key = tlv(0x30, &[b"\x02\x01\x00", &algorithm, &secret]);
+        let key = ed25519_key(seed);
         let signer = sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(&*key)).unwrap();
-        let public = signer.public_key().unwrap();
-        // commonName, 2.5.4.3.
-        let attribute = tlv(
-            0x30,
-            &[b"\x06\x03\x55\x04\x03", &tlv(0x0c, &[b"localhost"])],
-        );
-        let name = tlv(0x30, &[&tlv(0x31, &[&attribute])]);
-        let times = [&b"250101000000Z"[..], b"491231235959Z"].map(|time| tlv(0x17, &[time]));
-        let signed = tlv(
-            0x30,
-            &[
-                b"\xa0\x03\x02\x01\x02\x02\x01\x01",
-                &algorithm,
-                &name,
-                &tlv(0x30, &[&times[0], &times[1]]),
-                &name,
-                &public,
-            ],
-        );
-        let signer = signer.choose_scheme(&[SignatureScheme::ED25519]).unwrap();
-        let signature = signer.sign(&signed).unwrap();
-        let signature = tlv(0x03, &[b"\0", &signature]);
-        Self {
-            certificate: tlv(0x30, &[&signed, &algorithm, &signature]),
-            key,
-        }
+        let certificate = self_signed(&signer.public_key().unwrap(), "localhost", |signed| {
+            let signer = signer.choose_scheme(&[SignatureScheme::ED25519]);
+            signer.unwrap().sign(signed).unwrap()
+        });
+        Self { certificate, key }
     }
 
     /// Writes both, and returns the arguments of the proxy.

@@ -8,49 +8,21 @@ use std::sync::Arc;
 
 use base64ct::{Base64, Encoding};
 use clearseal_client::{Error, Host, trust_authorities};
+use fixtures::certificate::{ed25519_key, self_signed};
 use fixtures::host::PATIENCE;
 use rustls::crypto::ring::{default_provider, sign};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-fn tlv(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
-    let content = parts.concat();
-    let length = u8::try_from(content.len()).unwrap();
-    let head = match length {
-        ..128 => vec![tag, length],
-        128.. => vec![tag, 0x81, length],
-    };
-    [head, content].concat()
-}
-
-/// An Ed25519 key (RFC 8410), and a certificate for `localhost` that it signs for itself. DER.
+/// A key, and a certificate for `localhost` that it signs for itself. DER.
 fn certify() -> (Vec<u8>, Vec<u8>) {
-    let algorithm = tlv(0x30, &[b"\x06\x03\x2b\x65\x70"]);
-    let secret = tlv(0x04, &[&tlv(0x04, &[&[7; 32]])]);
-    let key = tlv(0x30, &[b"\x02\x01\x00", &algorithm, &secret]);
+    let key = ed25519_key([7; 32]);
     let signer = sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(&*key)).unwrap();
-    // commonName, and subjectAltName with one dNSName.
-    let attribute = tlv(0x30, &[b"\x06\x03\x55\x04\x03", &tlv(0x0c, &[b"private"])]);
-    let name = tlv(0x30, &[&tlv(0x31, &[&attribute])]);
-    let names = tlv(0x30, &[&tlv(0x82, &[b"localhost"])]);
-    let extension = tlv(0x30, &[b"\x06\x03\x55\x1d\x11", &tlv(0x04, &[&names])]);
-    let times = [&b"250101000000Z"[..], b"491231235959Z"].map(|time| tlv(0x17, &[time]));
-    let signed = tlv(
-        0x30,
-        &[
-            b"\xa0\x03\x02\x01\x02\x02\x01\x01",
-            &algorithm,
-            &name,
-            &tlv(0x30, &[&times[0], &times[1]]),
-            &name,
-            &signer.public_key().unwrap(),
-            &tlv(0xa3, &[&tlv(0x30, &[&extension])]),
-        ],
-    );
-    let scheme = signer.choose_scheme(&[rustls::SignatureScheme::ED25519]);
-    let signature = scheme.unwrap().sign(&signed).unwrap();
-    let signature = tlv(0x03, &[b"\0", &signature]);
-    (key, tlv(0x30, &[&signed, &algorithm, &signature]))
+    let certificate = self_signed(&signer.public_key().unwrap(), "localhost", |signed| {
+        let scheme = signer.choose_scheme(&[rustls::SignatureScheme::ED25519]);
+        scheme.unwrap().sign(signed).unwrap()
+    });
+    (key, certificate)
 }
 
 /// Answers each request with 200 and an empty body. Returns the port.
