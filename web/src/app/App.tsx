@@ -6,6 +6,7 @@ import { BenchmarksPage, DASHBOARD } from "../features/benchmarks/BenchmarksPage
 import { EmbedPage } from "../features/embed/EmbedPage";
 import type { Input } from "../features/embed/input";
 import type { KeptStore } from "../features/embed/kept-store";
+import type { ModelsStore } from "../features/embed/models-store";
 import type { RunStore } from "../features/embed/run-store";
 import { loadInput, saveInput } from "../features/embed/saved-input";
 import type { SearchStore } from "../features/embed/search-store";
@@ -22,6 +23,7 @@ const TITLES: Record<string, string> = { "/": "Embed", "/benchmarks": "Benchmark
 
 interface Stores {
   readonly seal: SealStore;
+  readonly models: ModelsStore;
   readonly runs: RunStore;
   readonly history: HistoryStore;
   readonly searches: SearchStore;
@@ -29,7 +31,7 @@ interface Stores {
 }
 
 /** Text, seal and run outlive a change of route, and text outlives a reload, so that typed text is never lost. */
-export function App({ seal, runs, history, searches, kept }: Stores) {
+export function App({ seal, models, runs, history, searches, kept }: Stores) {
   const path = usePath();
   const [input, setInput] = useState<Input>(loadInput);
   const main = useRef<HTMLElement>(null);
@@ -57,6 +59,7 @@ export function App({ seal, runs, history, searches, kept }: Stores) {
         <Page
           path={path}
           seal={seal}
+          models={models}
           runs={runs}
           history={history}
           searches={searches}

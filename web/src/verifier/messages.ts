@@ -1,4 +1,12 @@
-import type { AttestationReport, Evidence, Problem, ReceiptReport, Row } from "@clearseal/verifier";
+import type {
+  AttestationReport,
+  Evidence,
+  Problem,
+  RankedDocument,
+  ReceiptReport,
+  Row,
+  ServedModel,
+} from "@clearseal/verifier";
 import type { Origin } from "../features/policy/origin";
 
 /** Basis of the worker's session. The session and all keys stay in the worker's wasm memory. */
@@ -6,6 +14,8 @@ export interface Trust {
   readonly report: AttestationReport;
   readonly evidence: Evidence | null;
   readonly validUntilMs: number;
+  /** Models of the verified manifest, the one of the policy first. */
+  readonly models?: readonly ServedModel[];
 }
 
 export type Connected =
@@ -16,6 +26,8 @@ export type Connected =
 
 /** One request to seal. The body is transferred, not copied. */
 export interface SealedRequest {
+  /** The model that has to answer; by default the one of the policy. */
+  readonly model?: string;
   readonly method: string;
   readonly path: string;
   readonly headers: Record<string, string>;
@@ -78,6 +90,26 @@ export type Streamed =
   | { readonly status: "refused"; readonly problem: Problem; readonly report: AttestationReport | null }
   | { readonly status: "unreachable"; readonly problem: Problem };
 
+/** Documents to score for a query. */
+export interface RerankRequest {
+  readonly model: string;
+  readonly query: string;
+  readonly documents: readonly string[];
+}
+
+export type Reranked =
+  | {
+      readonly status: "ranked";
+      /** Every document, the best first. Each score is proved by the receipt. */
+      readonly results: readonly RankedDocument[];
+      /** Handle for the audit bundle. */
+      readonly exchange: number;
+      readonly receipt: ReceiptReport;
+      readonly origin: Origin | null;
+    }
+  | { readonly status: "refused"; readonly problem: Problem; readonly report: AttestationReport | null }
+  | { readonly status: "unreachable"; readonly problem: Problem };
+
 /** Content of an audit bundle: hashes, additionally the salt that allows comparison with a text, or also text and vectors. */
 export type Disclosure = "hashes" | "salt" | "content";
 
@@ -88,6 +120,7 @@ export interface Calls {
   exchange: { input: SealedRequest; output: Exchanged };
   /** Sends answers as parts. Sends texts only to `model`. */
   stream: { input: { texts: readonly string[]; model: string }; output: Streamed };
+  rerank: { input: RerankRequest; output: Reranked };
   /** `response`: that of a streamed exchange, if the content is disclosed. */
   bundle: {
     input: { exchange: number; disclose: Disclosure; response: Uint8Array | null };

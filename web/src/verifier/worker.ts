@@ -7,6 +7,7 @@ import {
   initialise,
   judge,
   questions,
+  SealedFetchError,
   StreamError,
 } from "@clearseal/verifier";
 import { originOf } from "../features/policy/origin";
@@ -18,6 +19,8 @@ import type {
   Flipped,
   Reply,
   Request,
+  Reranked,
+  RerankRequest,
   SealedRequest,
   Streamed,
   StreamedPart,
@@ -105,6 +108,8 @@ function answer(
     }
     case "stream":
       return stream(request.id, request.input, signal);
+    case "rerank":
+      return rerank(request.input, signal);
     case "forget":
       kept.clear();
       return null;
@@ -169,11 +174,58 @@ function closeSession(used: CurrentSession): void {
   used.session.close();
 }
 
+/** The session with `model`, or why there is none. Every model of the verified manifest has one. */
+async function sessionWith(
+  { session, abortAll }: CurrentSession,
+  model: string | undefined,
+): Promise<Session | Problem> {
+  const own = session.report.manifest?.modelId;
+  if (model === undefined || model === own) return session;
+  const held = session.models?.some(({ id }) => id === model);
+  if (!held) return otherModel(model, own) ?? session;
+  try {
+    return await session.withModel(model, { signal: abortAll.signal });
+  } catch (cause) {
+    if (abortAll.signal.aborted) return REVERIFYING.problem;
+    if (!(cause instanceof SealedFetchError)) throw cause;
+    return problemOfFetch(cause);
+  }
+}
+
+function problemOfFetch({ code, message, remedy }: SealedFetchError): Problem {
+  return { code, title: "The enclave did not answer this", detail: message, remedy };
+}
+
+/** Scores documents. The package verifies the receipt, and each pair against the tree that it commits to. */
+async function rerank({ model, query, documents }: RerankRequest, signal: AbortSignal): Promise<Reranked> {
+  const used = current;
+  if (!used) return NO_SESSION;
+  const { abortAll } = used;
+  const session = await sessionWith(used, model);
+  if ("code" in session) return { status: "unreachable", problem: session };
+  try {
+    const ranking = await session.rerank(query, documents, {
+      signal: AbortSignal.any([signal, abortAll.signal]),
+    });
+    exchanges += 1;
+    const { bundle, bundleWithSalt: withSalt, bundleWithContent: withContent } = ranking;
+    kept.set(exchanges, { bundle, withSalt, withContent });
+    const { results, receipt } = ranking;
+    return { status: "ranked", results, exchange: exchanges, receipt, origin: originOf(used.session.report) };
+  } catch (cause) {
+    if (abortAll.signal.aborted && !signal.aborted) return REVERIFYING;
+    if (!(cause instanceof SealedFetchError)) throw cause;
+    return { status: "unreachable", problem: problemOfFetch(cause) };
+  }
+}
+
 async function exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged> {
   const used = current;
   if (!used) return NO_SESSION;
   const { abortAll } = used;
-  const result = await used.session.exchange(request, { signal: AbortSignal.any([signal, abortAll.signal]) });
+  const session = await sessionWith(used, request.model);
+  if ("code" in session) return { status: "unreachable", problem: session };
+  const result = await session.exchange(request, { signal: AbortSignal.any([signal, abortAll.signal]) });
   // Another policy is in use, under which this enclave was not verified.
   if (abortAll.signal.aborted && !signal.aborted) return REVERIFYING;
   switch (result.status) {
@@ -229,15 +281,15 @@ async function stream(
   for (;;) {
     const used = current;
     if (!used) return NO_SESSION;
-    const { session, abortAll } = used;
-    // The session's model may differ from the model of the existing vectors.
-    const other = otherModel(model, session.report.manifest?.modelId);
-    if (other) return { status: "unreachable", problem: other };
+    const { abortAll } = used;
+    // The service may no longer hold the model of the existing vectors.
+    const session = await sessionWith(used, model);
+    if ("code" in session) return { status: "unreachable", problem: session };
     const before = done;
     try {
       const ends = AbortSignal.any([signal, abortAll.signal]);
       for await (const batch of session.stream(texts.slice(before), { signal: ends })) {
-        const part = partOf(batch, before, session);
+        const part = partOf(batch, before, used.session);
         post({ kind: "part", id, part }, part.status === "embedded" ? [part.response.buffer] : []);
         done = part.first + part.count;
         announceNewTrust();
@@ -319,7 +371,8 @@ function announceNewTrust(): void {
 }
 
 function trustOf(open: Session): Trust {
-  return { report: open.report, evidence: open.evidence, validUntilMs: open.validUntilMs };
+  const { report, evidence, validUntilMs, models } = open;
+  return { report, evidence, validUntilMs, models };
 }
 
 function randomNumber(): number {

@@ -11,6 +11,8 @@ import type {
   Disclosure,
   Exchanged,
   Flipped,
+  Reranked,
+  RerankRequest,
   SealedRequest,
   Streamed,
   StreamedPart,
@@ -124,10 +126,19 @@ export class SealStore extends Store<SealView> {
     return this.#sealed(signal, (client) => client.call("stream", { texts, model }, { signal, onPart }));
   };
 
-  /** Model of the open session; null while nothing can be sent. */
-  readonly model = (): string | null => open(this.get().seal)?.report.manifest?.modelId ?? null;
+  /** Scores documents for a query with a model of the service. */
+  readonly rerank = (request: RerankRequest, signal: AbortSignal): Promise<Reranked> => {
+    return this.#sealed(signal, (client) => client.call("rerank", request, { signal }));
+  };
 
-  async #sealed<T extends Exchanged | Streamed>(
+  /** `wanted`, if the open session can use it, otherwise the model of the policy; null while nothing can be sent. */
+  readonly model = (wanted?: string): string | null => {
+    const trust = open(this.get().seal);
+    if (trust?.models?.some(({ id }) => id === wanted)) return wanted ?? null;
+    return trust?.report.manifest?.modelId ?? null;
+  };
+
+  async #sealed<T extends Exchanged | Reranked | Streamed>(
     signal: AbortSignal,
     run: (client: VerifierClient) => Promise<T>,
   ): Promise<T | Extract<Exchanged, { status: "unreachable" }>> {

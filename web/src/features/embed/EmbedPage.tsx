@@ -9,8 +9,11 @@ import "./embed.css";
 import { type Input, itemsOf } from "./input";
 import type { KeptStore } from "./kept-store";
 import { describeLength } from "./length";
+import { ModelChoice } from "./ModelChoice";
+import { embeddingModel, type ModelsStore } from "./models-store";
 import { Progress } from "./Progress";
 import { Results } from "./Results";
+import { workOf } from "./run";
 import type { RunStore } from "./run-store";
 import { blockedBy, Submit } from "./Submit";
 import type { SearchStore } from "./search-store";
@@ -18,6 +21,7 @@ import { TextInput } from "./TextInput";
 
 export interface EmbedPageProps {
   readonly seal: SealStore;
+  readonly models: ModelsStore;
   readonly runs: RunStore;
   readonly history: HistoryStore;
   readonly searches: SearchStore;
@@ -27,7 +31,7 @@ export interface EmbedPageProps {
 }
 
 export function EmbedPage(props: EmbedPageProps) {
-  const { seal: store, runs, history, searches, kept, input, onInput } = props;
+  const { seal: store, models, runs, history, searches, kept, input, onInput } = props;
   const { seal } = useSyncExternalStore(store.subscribe, store.get);
   const run = useSyncExternalStore(runs.subscribe, runs.get);
   useEffect(() => store.begin(), [store]);
@@ -35,8 +39,13 @@ export function EmbedPage(props: EmbedPageProps) {
   const [selected, setSelected] = useState(0);
   const trust = open(seal);
   const manifest = trust?.report.manifest ?? null;
-  const model = manifest?.modelId ?? null;
-  const maxTokens = manifest?.maxTokens ?? null;
+  const choice = useSyncExternalStore(models.subscribe, models.get);
+  const embedding = choice.offered.filter(({ task }) => task === "embedding");
+  const reranker = choice.offered.find(({ task }) => task === "reranking")?.id ?? null;
+  const ofPolicy = manifest?.modelId ?? null;
+  const model = embeddingModel(choice, ofPolicy);
+  const described = embedding.find(({ id }) => id === model);
+  const maxTokens = described?.maxTokens ?? manifest?.maxTokens ?? null;
   const measure = useCallback(
     () => (maxTokens === null ? nothing() : describeLength(items, maxTokens)),
     [items, maxTokens],
@@ -68,6 +77,15 @@ export function EmbedPage(props: EmbedPageProps) {
         <section className="embed-text" aria-labelledby="text-title">
           <h2 id="text-title">Text</h2>
           <TextInput input={input} count={items.length} onInput={onInput} onSubmit={embed} />
+          {model !== null && ofPolicy !== null && embedding.length > 1 && (
+            <ModelChoice
+              models={embedding}
+              model={model}
+              ofPolicy={ofPolicy}
+              disabled={run.at === "running"}
+              onChoose={models.choose}
+            />
+          )}
           <Submit
             count={items.length}
             noun={nounOf(input)}
@@ -87,7 +105,8 @@ export function EmbedPage(props: EmbedPageProps) {
             store={store}
             searches={searches}
             kept={kept}
-            model={model}
+            model={store.model(workOf(run)?.model) ?? model}
+            reranker={trust ? reranker : null}
             selected={selected}
             onSelect={setSelected}
           />

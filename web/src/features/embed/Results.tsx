@@ -29,12 +29,14 @@ interface ResultsProps {
   readonly kept: KeptStore;
   /** Model of the open session; null while nothing can be sent. */
   readonly model: string | null;
+  /** Model that scores pairs; null if the service has none. */
+  readonly reranker: string | null;
   readonly selected: number;
   readonly onSelect: (place: number) => void;
 }
 
 export function Results(props: ResultsProps) {
-  const { run, texts, store, searches, kept, model, selected, onSelect } = props;
+  const { run, texts, store, searches, kept, model, reranker, selected, onSelect } = props;
   const { fromMs, ownTab } = useSyncExternalStore(kept.subscribe, kept.get);
   const work = workOf(run);
   const items = useShownItems(run);
@@ -75,7 +77,14 @@ export function Results(props: ResultsProps) {
       )}
       <CutNote items={items} />
       {!single && (
-        <Search items={items} searches={searches} of={work.model} model={model} onSelect={onSelect} />
+        <Search
+          items={items}
+          searches={searches}
+          of={work.model}
+          model={model}
+          reranker={reranker}
+          onSelect={onSelect}
+        />
       )}
       {single ? <VectorsTable items={items} /> : <Tabs label="Views of the result" tabs={views} />}
       <Export work={work} items={items} />

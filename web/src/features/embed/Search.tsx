@@ -5,11 +5,13 @@ import { Prose } from "../../ui/Prose";
 import "../../ui/refusals.css";
 import { useSliced } from "../../ui/slices";
 import "../../ui/text-box.css";
+import "../../ui/choice.css";
 import type { EmbeddedItem } from "./item";
 import { Ranking } from "./Neighbours";
+import { Rescoring } from "./Rescoring";
 import { CutBadge } from "./Truncation";
 import "./search.css";
-import type { SearchStore } from "./search-store";
+import { RESCORED, type SearchStore } from "./search-store";
 import { ranked } from "./vectors";
 
 const SHOWN = 10;
@@ -22,14 +24,17 @@ interface SearchProps {
   readonly of: string;
   /** Model of the open session; null while nothing can be sent. */
   readonly model: string | null;
+  /** Model that scores pairs; null if the service has none. */
+  readonly reranker: string | null;
   readonly onSelect: (place: number) => void;
 }
 
 /** Ranks the embedded items by their similarity to a query. */
-export function Search({ items, searches, of, model, onSelect }: SearchProps) {
+export function Search({ items, searches, of, model, reranker, onSelect }: SearchProps) {
   const id = useId();
   const search = useSyncExternalStore(searches.subscribe, searches.get);
   const [query, setQuery] = useState("");
+  const [again, setAgain] = useState(false);
   const vectors = useMemo(() => items.map(({ vector }) => vector), [items]);
   const found = search.at === "found" ? search.vector : NOTHING;
   const rank = useCallback(() => ranked(found === NOTHING ? [] : vectors, found, SHOWN), [found, vectors]);
@@ -40,7 +45,13 @@ export function Search({ items, searches, of, model, onSelect }: SearchProps) {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (ready) void searches.ask(of, query);
+          if (!ready) return;
+          const texts = items.map(({ text }) => text);
+          void searches.ask(
+            of,
+            query,
+            again && reranker !== null ? { model: reranker, texts, vectors } : null,
+          );
         }}
       >
         <label className="text-label" htmlFor={id}>
@@ -63,6 +74,15 @@ export function Search({ items, searches, of, model, onSelect }: SearchProps) {
             {search.at === "asking" ? "Searching" : "Search"}
           </button>
         </div>
+        {reranker !== null && (
+          <label className="small choice">
+            <input type="checkbox" checked={again} onChange={(event) => setAgain(event.target.checked)} />
+            <span>
+              Rerank the nearest {RESCORED} with {reranker}.{" "}
+              <span className="muted">It reads the query and each text together, sealed as before.</span>
+            </span>
+          </label>
+        )}
       </form>
       <p id={`${id}-note`} className="muted tiny">
         {describeQuery(of, model)}
@@ -86,7 +106,10 @@ export function Search({ items, searches, of, model, onSelect }: SearchProps) {
                 Clear the search
               </Button>
             </p>
-            <Ranking items={items} closest={closest} onSelect={onSelect} />
+            {search.rescored && <Rescoring rescored={search.rescored} items={items} onSelect={onSelect} />}
+            {search.rescored?.at !== "scored" && (
+              <Ranking items={items} closest={closest} onSelect={onSelect} />
+            )}
           </>
         )}
       </div>

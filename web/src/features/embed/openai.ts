@@ -22,7 +22,13 @@ export type Decoded =
 /** `POST /v1/embeddings` in OpenAI's format. Vectors are base64, a third of the size of decimal text. */
 export function embeddingsRequest(model: string, texts: readonly string[]): SealedRequest {
   const body = new TextEncoder().encode(JSON.stringify({ model, input: texts, encoding_format: "base64" }));
-  return { method: "POST", path: "/v1/embeddings", headers: { "content-type": "application/json" }, body };
+  return {
+    model,
+    method: "POST",
+    path: "/v1/embeddings",
+    headers: { "content-type": "application/json" },
+    body,
+  };
 }
 
 /** Reads the answer to [`embeddingsRequest`] for `count` texts. */

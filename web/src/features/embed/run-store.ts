@@ -19,8 +19,8 @@ import {
 } from "./run";
 
 export interface Service {
-  /** Model of the open session; null while nothing can be sent. */
-  model(): string | null;
+  /** `wanted`, if the service holds it, otherwise its first model; null while nothing can be sent. */
+  model(wanted: string): string | null;
   exchange(request: SealedRequest, signal: AbortSignal): Promise<Exchanged>;
   /** Sends many texts over a channel, only to `model`; each answer is a part. */
   stream(
@@ -108,7 +108,7 @@ export class RunStore extends Store<Run> {
     const work = workOf(this.get());
     if (!work) return null;
     const waiting = indicesAt(work, "waiting").filter((index) => !alone.includes(index));
-    let stopped = otherModel(work.model, this.#service.model());
+    let stopped = otherModel(work.model, this.#service.model(work.model));
     if (stopped) return stopped;
     let rest: readonly number[] = waiting;
     if (waiting.length > MAX_SEALED_ITEMS) {
@@ -179,7 +179,7 @@ export class RunStore extends Store<Run> {
     }
     this.#dispatch({ type: "sent", id, items });
     for (let attempt = 1; ; attempt += 1) {
-      const other = otherModel(work.model, this.#service.model());
+      const other = otherModel(work.model, this.#service.model(work.model));
       if (other) {
         this.#dispatch({ type: "returned", id, items });
         return other;
