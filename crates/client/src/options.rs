@@ -25,7 +25,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// `policy`, with the model that the caller demands in place of its own.
+    /// `policy`, with the model that the caller demands instead of the one in it.
     pub(crate) fn demand_model(&self, policy: TrustPolicy) -> TrustPolicy {
         match &self.model {
             Some(model) => policy.replace_model(model.clone()),
