@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::Clock;
 use crate::api::budget::Budget;
 use crate::api::counters::Counters;
-use crate::api::models::{Models, ModelsError, ServedModel, Task};
+use crate::api::models::{Models, ModelsError, ServedModel, Task, check_names};
 use crate::api::state::InnerState;
 use crate::api::{self, AnswerSteps, Limits, Service};
 use crate::config::{Config, Simulation};
@@ -62,6 +62,7 @@ impl Server {
             Simulation::Off | Simulation::Sign => Some(DeviceNsm::open()?),
         };
         let locks = pinned::locks(&config.model_lock)?;
+        check_lock_names(&locks)?;
         let nsm: Arc<dyn Nsm> = match device {
             Some(device) if config.simulate_nsm == Simulation::Off => Arc::new(device),
             device => Arc::new(simulate(device, config, &locks, clock.clone())?),
@@ -304,6 +305,16 @@ fn simulate(
         None => forge::simulated_registers(&hash_running_binary()?, &digest_of(locks)),
     };
     SimulatedNsm::with_registers(pcrs, root.as_deref(), clock)
+}
+
+/// Refuses models that share a name before the first of them is loaded, which takes minutes for a large one.
+fn check_lock_names(locks: &[ModelLock]) -> Result<(), ModelsError> {
+    let names = locks.iter().flat_map(|lock| {
+        let first = std::iter::once(lock.name.to_string());
+        first.chain(lock.other_names())
+    });
+    let names: Vec<_> = names.collect();
+    check_names(names.iter().map(String::as_str))
 }
 
 /// Digest of the only model, or of the digests of several.

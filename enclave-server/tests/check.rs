@@ -172,14 +172,14 @@ async fn the_server_starts_with_several_models_that_differ_in_name() {
     let first = write(scratch.path(), &right);
     let second = scratch.path().join("second.json");
     std::fs::write(&second, renamed.to_json()).unwrap();
-    let start = async |folders: usize, locks: [&Path; 2]| {
+    let start = async |folders: &[&Path], locks: [&Path; 2]| {
         let mut arguments: Vec<&OsStr> = vec![
             "enclave-server".as_ref(),
             "--simulate-nsm".as_ref(),
             "--listen=tcp:127.0.0.1:0".as_ref(),
             "--threads=1".as_ref(),
         ];
-        for _ in 0..folders {
+        for folder in folders {
             arguments.extend(["--model".as_ref(), folder.as_os_str()]);
         }
         for lock in locks {
@@ -189,10 +189,12 @@ async fn the_server_starts_with_several_models_that_differ_in_name() {
         let started = Server::start(&config, Clock::system(), Stages::begin()).await;
         started.err().map(|error| error.code().to_owned())
     };
-    assert_eq!(start(2, [&first, &second]).await, None);
-    let twice = start(2, [&first, &first]).await;
+    assert_eq!(start(&[&folder, &folder], [&first, &second]).await, None);
+    // Before any file of a model is read: there is none.
+    let missing = scratch.path().join("missing");
+    let twice = start(&[&missing, &missing], [&first, &first]).await;
     assert_eq!(twice.as_deref(), Some("MODEL_NAME_TWICE"));
-    let fewer = start(1, [&first, &second]).await;
+    let fewer = start(&[&folder], [&first, &second]).await;
     assert_eq!(fewer.as_deref(), Some("MODEL_COUNT"));
 }
 

@@ -64,15 +64,8 @@ impl Models {
     /// # Errors
     /// [`ModelsError`].
     pub fn new(models: Vec<ServedModel>) -> Result<Self, ModelsError> {
-        let names: Vec<_> = models.iter().flat_map(ServedModel::names).collect();
-        if names.is_empty() {
-            return Err(ModelsError::None);
-        }
-        let doubled = |(at, name): &(usize, &&str)| names[..*at].contains(*name);
-        match names.iter().enumerate().find(doubled) {
-            Some((_, name)) => Err(ModelsError::NameTwice((*name).to_owned())),
-            None => Ok(Self(models)),
-        }
+        check_names(models.iter().flat_map(ServedModel::names))?;
+        Ok(Self(models))
     }
 
     /// The model that has `name` as its first name or as an alias.
@@ -111,6 +104,24 @@ impl Models {
             .map(|model| format!("`{}`", model.id()))
             .collect();
         names.join(", ")
+    }
+}
+
+/// Checks the names of all models. Their locks state them, so a start can fail before it loads anything.
+///
+/// # Errors
+/// [`ModelsError`].
+pub(crate) fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), ModelsError> {
+    let mut known = Vec::new();
+    for name in names {
+        if known.contains(&name) {
+            return Err(ModelsError::NameTwice(name.to_owned()));
+        }
+        known.push(name);
+    }
+    match known.is_empty() {
+        true => Err(ModelsError::None),
+        false => Ok(()),
     }
 }
 
