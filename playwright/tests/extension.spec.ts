@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type BrowserContext, chromium, type Page } from "@playwright/test";
+import { AxeBuilder } from "@axe-core/playwright";
+import { type BrowserContext, chromium, type Page, type Worker } from "@playwright/test";
 import { Publisher } from "../fixtures/signed-release.ts";
 import { test as base, expect } from "../fixtures/stack.ts";
 
@@ -24,15 +25,21 @@ const test = base.extend<{ publisher: Publisher; extended: BrowserContext }>({
         `--load-extension=${publisher.extension}`,
       ],
     });
+    // Its listeners are registered once its script has run.
+    await (await findWorker(context)).evaluate(() => undefined);
     await use(context);
     await context.close();
     rmSync(profile, { recursive: true, force: true });
   },
 });
 
+async function findWorker(context: BrowserContext): Promise<Worker> {
+  return context.serviceWorkers()[0] ?? (await context.waitForEvent("serviceworker"));
+}
+
 /** Badge of the tab with this address, as the toolbar shows it. */
 async function badge(context: BrowserContext, url: string): Promise<string> {
-  const worker = context.serviceWorkers()[0] ?? (await context.waitForEvent("serviceworker"));
+  const worker = await findWorker(context);
   return worker.evaluate(async (address) => {
     const { action, tabs } = (globalThis as unknown as { chrome: Chromium }).chrome;
     const all = await tabs.query({});
@@ -43,7 +50,7 @@ async function badge(context: BrowserContext, url: string): Promise<string> {
 
 /** The popup of a tab, opened as a page. */
 async function openPopup(context: BrowserContext, url: string): Promise<Page> {
-  const worker = context.serviceWorkers()[0] ?? (await context.waitForEvent("serviceworker"));
+  const worker = await findWorker(context);
   const address = await worker.evaluate(async (address) => {
     const { runtime, tabs } = (globalThis as unknown as { chrome: Chromium }).chrome;
     const tab = (await tabs.query({})).find((one) => one.url === address);
@@ -69,7 +76,7 @@ test("the toolbar shows the signed release, for every file of the page that arri
   await expect(page.locator("section.seal h2")).toHaveText("SIMULATED");
   await expect.poll(() => badge(extended, page.url())).toBe("✓");
   const popup = await openPopup(extended, page.url());
-  await expect(popup.getByRole("status")).toHaveText("Verified: release 0.1.0-test");
+  await expect(popup.getByRole("heading")).toHaveText("Verified: release 0.1.0-test");
   await expect(popup.locator("dl")).toContainText("3d".repeat(20));
   await expect(popup.locator("#limits")).toContainText("a second time");
   await popup.close();
@@ -91,7 +98,7 @@ test("one changed byte differs, in a document and in a script, and is not forgot
   await page.goto(stack.url);
   await expect.poll(() => badge(extended, page.url())).toBe("!");
   const popup = await openPopup(extended, page.url());
-  await expect(popup.getByRole("status")).toHaveText("Differs from the signed release");
+  await expect(popup.getByRole("heading")).toHaveText("Differs from the signed release");
   await expect(popup.getByRole("listitem")).toHaveText("/theme.js: other bytes than the release's");
   await popup.close();
 
@@ -113,4 +120,30 @@ test("without a valid signature the state is unknown", async ({ extended, publis
   await expect.poll(() => badge(extended, page.url())).toBe("?");
   const popup = await openPopup(extended, page.url());
   await expect(popup.locator("#detail")).toContainText("more than seven days ago");
+});
+
+test("a page that the user did not add is not watched, and a malformed key is refused", async ({
+  extended,
+  publisher,
+  stack,
+}) => {
+  const page = await extended.newPage();
+  await page.goto(new URL("/release.json", publisher.address).href);
+  expect(await badge(extended, page.url())).toBe("");
+  const popup = await openPopup(extended, page.url());
+  await expect(popup.getByRole("heading")).toHaveText("Not watched");
+  const [options] = await Promise.all([
+    extended.waitForEvent("page"),
+    popup.getByRole("button", { name: "Pages and keys" }).click(),
+  ]);
+  await expect(options.getByRole("listitem")).toContainText(stack.url);
+  await expect(options.getByLabel("Address of the page")).toHaveValue(new URL(page.url()).origin);
+  await options.getByLabel("The publisher's key").fill("RW");
+  await options.getByLabel("Address of release.json").fill(page.url());
+  await options.getByRole("button", { name: "Add" }).click();
+  await expect(options.getByRole("status")).toContainText("not a minisign key");
+  for (const own of [popup, options]) {
+    const { violations } = await new AxeBuilder({ page: own }).analyze();
+    expect(violations).toEqual([]);
+  }
 });

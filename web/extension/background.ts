@@ -19,7 +19,7 @@ import {
   type WatchedPage,
 } from "./release.ts";
 import { advance, type Event, type Found, summarize } from "./state.ts";
-import { BADGES } from "./words.ts";
+import { BADGES, DIFFERENCES } from "./words.ts";
 
 /** Largest file of a release in bytes (crates/release/src/manifest.rs). */
 const MAX_FILE_BYTES = 64 << 20;
@@ -33,7 +33,7 @@ api.storage.onChanged.addListener((changes, area) => {
 
 /** Releases by the number of the load that they are for. */
 const releases = new Map<number, Promise<Release | null>>();
-/** Status codes of answers that are still arriving. */
+/** Status codes of answers that are held back. */
 const statuses = new Map<string, number>();
 
 /** Listeners must not overlap: each reads a tab's state and writes it again. */
@@ -102,11 +102,13 @@ async function paint(tab: number): Promise<void> {
   const stored = await readTab(tab);
   if (!stored) return;
   const { text, color, title } = BADGES[summarize(stored.state)];
+  const [first] = stored.state.differences;
+  const detail = first ? `, ${new URL(first.url).pathname}: ${DIFFERENCES[first.why]}` : "";
   // The tab may be closed.
   await Promise.all([
     api.action.setBadgeText({ text, tabId: tab }),
     api.action.setBadgeBackgroundColor({ color, tabId: tab }),
-    api.action.setTitle({ title: `${api.runtime.getManifest().name}: ${title}`, tabId: tab }),
+    api.action.setTitle({ title: `${api.runtime.getManifest().name}: ${title}${detail}`, tabId: tab }),
   ]).catch(() => undefined);
 }
 
@@ -158,25 +160,40 @@ async function noteAll(loads: readonly Load[], event: Event): Promise<void> {
   await Promise.all(loads.map((load) => note(load, event)));
 }
 
+/** Called with whether an answer arrived as a whole. */
+const ends = new Map<string, (isWhole: boolean) => void>();
+
+function endAnswer(requestId: string, isWhole: boolean): void {
+  ends.get(requestId)?.(isWhole);
+  ends.delete(requestId);
+}
+
 /** Firefox: holds an answer back until it is compared, so that a changed byte does not run. */
 function holdAnswer(details: RequestDetails, loads: readonly Load[]): void {
   const filter = api.webRequest.filterResponseData?.(details.requestId);
   if (!filter) return;
+  const { url } = details;
+  const isDocument = details.type === "main_frame";
   const chunks: Uint8Array[] = [];
   let length = 0;
   filter.ondata = ({ data }) => {
     length += data.byteLength;
     if (length <= MAX_FILE_BYTES) chunks.push(new Uint8Array(data));
   };
+  const end = new Promise<boolean>((resolve) => ends.set(details.requestId, resolve));
   filter.onstop = async () => {
     const body = join(chunks);
     const found = length > MAX_FILE_BYTES ? "bytes" : await judge(details, loads, body);
     if (found === "same" || found === null) filter.write(body);
-    else if (details.type === "main_frame") filter.write(new TextEncoder().encode(BLOCKED));
+    else if (isDocument) filter.write(new TextEncoder().encode(BLOCKED));
     filter.close();
+    // A navigation cuts the answers that are still arriving. None of their bytes were passed on, so the part is no difference.
+    const isWhole = found === "same" || (await end);
+    await noteAll(loads, isWhole ? { type: "compared", url, isDocument, found } : { type: "skipped" });
   };
   filter.onerror = () => {
-    const problem = `The answer of ${details.url} could not be read.`;
+    statuses.delete(details.requestId);
+    const problem = `The answer of ${url} could not be read.`;
     void noteAll(loads, { type: "skipped" });
     void noteAll(loads, { type: "unavailable", problem });
   };
@@ -185,25 +202,18 @@ function holdAnswer(details: RequestDetails, loads: readonly Load[]): void {
 const BLOCKED =
   "<!doctype html><title>Not the release</title><p>The Clearseal extension did not show this page: its bytes are not those of the signed release.";
 
-/** Compares an answer with the release of the load, and notes the result. Null if there is nothing to compare with. */
+/** Compares an answer with the release of the load. Null if there is nothing to compare with. */
 async function judge(
-  details: RequestDetails,
+  { requestId, url, type, statusCode }: RequestDetails,
   loads: readonly Load[],
   body: Uint8Array<ArrayBuffer>,
 ): Promise<Found> {
-  const { requestId, url, type } = details;
-  const status = details.statusCode ?? statuses.get(requestId) ?? 200;
+  const status = statusCode ?? statuses.get(requestId) ?? 200;
   statuses.delete(requestId);
-  const isDocument = type === "main_frame";
   // A browser runs no script and applies no style of an error, but shows its document.
-  if (status >= 400 && !isDocument) {
-    await noteAll(loads, { type: "skipped" });
-    return null;
-  }
+  if (status >= 400 && type !== "main_frame") return null;
   const release = await releaseOf(loads);
-  const found = release ? await compare(release, url, type, body) : null;
-  await noteAll(loads, { type: "compared", url, isDocument, found });
-  return found;
+  return release ? compare(release, url, type, body) : null;
 }
 
 async function releaseOf(loads: readonly Load[]): Promise<Release | null> {
@@ -220,7 +230,7 @@ async function releaseOf(loads: readonly Load[]): Promise<Release | null> {
 }
 
 api.webRequest.onHeadersReceived.addListener(({ requestId, statusCode }) => {
-  if (readsAnswers && statusCode !== undefined) statuses.set(requestId, statusCode);
+  if (ends.has(requestId) && statusCode !== undefined) statuses.set(requestId, statusCode);
 }, ALL);
 
 api.webRequest.onBeforeRedirect.addListener(async ({ requestId, url, type }) => {
@@ -234,6 +244,7 @@ api.webRequest.onBeforeRedirect.addListener(async ({ requestId, url, type }) => 
 }, ALL);
 
 api.webRequest.onCompleted.addListener(async (details) => {
+  endAnswer(details.requestId, true);
   const loads = await take(details.requestId);
   // Chromium gives no extension the bytes that run: the same address is requested a second time.
   if (!readsAnswers && loads.length > 0) await compareAgain(details, loads);
@@ -243,7 +254,9 @@ async function compareAgain(details: RequestDetails, loads: readonly Load[]): Pr
   const answer = await fetch(details.url, { cache: "no-store", credentials: "omit" }).catch(() => null);
   const body = answer && (await readAnswer(answer, MAX_FILE_BYTES).catch(() => null));
   if (body) {
-    await judge(details, loads, body);
+    const found = await judge(details, loads, body);
+    const isDocument = details.type === "main_frame";
+    await noteAll(loads, { type: "compared", url: details.url, isDocument, found });
     return;
   }
   const problem = `${details.url} could not be requested a second time.`;
@@ -252,7 +265,7 @@ async function compareAgain(details: RequestDetails, loads: readonly Load[]): Pr
 }
 
 api.webRequest.onErrorOccurred.addListener(async ({ requestId }) => {
-  statuses.delete(requestId);
+  endAnswer(requestId, false);
   const loads = await take(requestId);
   if (!readsAnswers) await noteAll(loads, { type: "skipped" });
 }, ALL);

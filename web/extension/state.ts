@@ -11,7 +11,7 @@ export interface TabState {
   readonly origin: string;
   /** Null while it loads, and if there is none. */
   readonly release: { readonly name: string; readonly commit: string; readonly signed: number } | null;
-  /** Why there is no verified release. */
+  /** Why no release is verified. */
   readonly problem: string | null;
   /** Requests whose answers are not compared yet. */
   readonly waiting: number;

@@ -1,0 +1,234 @@
+import { createHash, generateKeyPairSync, sign } from "node:crypto";
+import { beforeEach, expect, test, vi } from "vitest";
+
+const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");
+const FILES: Record<string, string> = { "index.html": "<p>", "assets/a.js": "1" };
+const MANIFEST = Buffer.from(
+  JSON.stringify({
+    format: "clearseal-release/1",
+    name: "0.1.0",
+    commit: "3d".repeat(20),
+    page: Object.fromEntries(Object.entries(FILES).map(([path, text]) => [path, { sha256: sha256(text) }])),
+  }),
+);
+const KEY = generateKeyPairSync("ed25519");
+const PAGE = {
+  origin: "https://page.example",
+  key: Buffer.concat([
+    Buffer.from("Ed"),
+    Buffer.alloc(8),
+    KEY.publicKey.export({ format: "der", type: "spki" }).subarray(-32),
+  ]).toString("base64"),
+  manifest: "https://publisher.example/release.json",
+};
+
+function signManifest(at: number): string {
+  const overFile = sign(null, createHash("blake2b512").update(MANIFEST).digest(), KEY.privateKey);
+  const comment = `timestamp:${at}`;
+  const overAll = sign(null, Buffer.concat([overFile, Buffer.from(comment)]), KEY.privateKey);
+  const head = Buffer.concat([Buffer.from("ED"), Buffer.alloc(8), overFile]).toString("base64");
+  return `untrusted comment: a test\n${head}\ntrusted comment: ${comment}\n${overAll.toString("base64")}\n`;
+}
+
+interface Filter extends StreamFilter {
+  written: string;
+  closed: boolean;
+}
+
+/** A browser with one tab. */
+class FakeBrowser {
+  readonly listeners: Record<string, (details: RequestDetails) => unknown> = {};
+  readonly filters = new Map<string, Filter>();
+  badge = "";
+  #requests = 0;
+
+  constructor(readsAnswers: boolean) {
+    const on = (name: string) => ({
+      addListener: (listener: never) => {
+        this.listeners[name] = listener;
+      },
+    });
+    const area = () => {
+      const items: Record<string, unknown> = {};
+      return {
+        get: async (key: string | null) => (key === null ? { ...items } : { [key]: items[key] }),
+        set: async (more: Record<string, unknown>) => void Object.assign(items, structuredClone(more)),
+        remove: async (key: string) => void delete items[key],
+      };
+    };
+    vi.stubGlobal("chrome", {
+      action: {
+        setBadgeText: async ({ text }: { text: string }) => {
+          this.badge = text;
+        },
+        setBadgeBackgroundColor: async () => undefined,
+        setTitle: async () => undefined,
+      },
+      runtime: {
+        getURL: (path: string) => `moz-extension://own/${path}`,
+        getManifest: () => ({ name: "test" }),
+      },
+      storage: { local: area(), session: area(), onChanged: on("changed") },
+      tabs: { onUpdated: on("updated"), onRemoved: on("removed") },
+      webRequest: {
+        ...Object.fromEntries(
+          ["onBeforeRequest", "onHeadersReceived", "onBeforeRedirect", "onCompleted", "onErrorOccurred"].map(
+            (name) => [name, on(name)],
+          ),
+        ),
+        ...(readsAnswers && { filterResponseData: (id: string) => this.#filter(id) }),
+      },
+    });
+    vi.stubGlobal("__CLEARSEAL_PAGES__", [PAGE]);
+  }
+
+  #filter(id: string): Filter {
+    const filter: Filter = {
+      ondata: () => undefined,
+      onstop: () => undefined,
+      onerror: () => undefined,
+      written: "",
+      closed: false,
+      write: (data) => {
+        filter.written += new TextDecoder().decode(data);
+      },
+      close: () => {
+        filter.closed = true;
+      },
+      disconnect: () => undefined,
+    };
+    this.filters.set(id, filter);
+    return filter;
+  }
+
+  async start(path: string, type: string, tabId = 1): Promise<RequestDetails> {
+    this.#requests += 1;
+    const details = { requestId: `${this.#requests}`, url: PAGE.origin + path, tabId, type };
+    await this.listeners.onBeforeRequest?.(details);
+    return details;
+  }
+
+  /** The answer arrives; returns what reaches the page. */
+  async answer(
+    details: RequestDetails,
+    text: string,
+    outcome: "onCompleted" | "onErrorOccurred" = "onCompleted",
+  ) {
+    const filter = this.filters.get(details.requestId);
+    await this.listeners.onHeadersReceived?.({ ...details, statusCode: details.statusCode ?? 200 });
+    filter?.ondata({ data: new TextEncoder().encode(text).buffer });
+    filter?.onstop();
+    await vi.waitFor(() => expect(filter?.closed ?? true).toBe(true));
+    await this.listeners[outcome]?.({ ...details, statusCode: details.statusCode ?? 200 });
+    return filter?.written;
+  }
+}
+
+/** Answers of publisher and page to requests of the extension itself. */
+function stubFetch(answers: Record<string, string | Uint8Array<ArrayBuffer>>): void {
+  vi.stubGlobal("fetch", async (url: string) => {
+    const body = answers[url];
+    return body === undefined ? new Response(null, { status: 404 }) : new Response(body);
+  });
+}
+
+const NOW = Math.floor(Date.now() / 1000);
+const SIGNED = { [PAGE.manifest]: new Uint8Array(MANIFEST), [`${PAGE.manifest}.minisig`]: signManifest(NOW) };
+
+async function launch(readsAnswers: boolean): Promise<FakeBrowser> {
+  const browser = new FakeBrowser(readsAnswers);
+  await import("./background");
+  return browser;
+}
+
+beforeEach(() => {
+  vi.resetModules();
+  vi.unstubAllGlobals();
+  stubFetch(SIGNED);
+});
+
+test("Firefox: genuine bytes reach the page, others do not", async () => {
+  const firefox = await launch(true);
+  expect(await firefox.answer(await firefox.start("/audit", "main_frame"), "<p>")).toBe("<p>");
+  await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
+  expect(await firefox.answer(await firefox.start("/assets/a.js", "script"), "1")).toBe("1");
+  await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
+  expect(await firefox.answer(await firefox.start("/assets/a.js", "script"), "2")).toBe("");
+  await vi.waitFor(() => expect(firefox.badge).toBe("!"));
+  const document = await firefox.answer(await firefox.start("/", "main_frame"), "<b>");
+  expect(document).toContain("did not show this page");
+});
+
+test("Firefox: an answer that a navigation cuts reaches no page, and is no difference", async () => {
+  const firefox = await launch(true);
+  await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
+  const script = await firefox.start("/assets/a.js", "script");
+  expect(await firefox.answer(script, "", "onErrorOccurred")).toBe("");
+  await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
+});
+
+test("Firefox: an error of the host is not compared, but for a document", async () => {
+  const firefox = await launch(true);
+  await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
+  const script = { ...(await firefox.start("/assets/a.js", "script")), statusCode: 503 };
+  await firefox.answer(script, "busy");
+  await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
+  const document = { ...(await firefox.start("/", "main_frame")), statusCode: 404 };
+  await firefox.answer(document, "<b>");
+  await vi.waitFor(() => expect(firefox.badge).toBe("!"));
+});
+
+test("a service worker's requests count for each tab of the page", async () => {
+  const firefox = await launch(true);
+  await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
+  await firefox.answer(await firefox.start("/worker.js", "script", -1), "2");
+  await vi.waitFor(() => expect(firefox.badge).toBe("!"));
+});
+
+test("an older signature than one that was seen before is refused", async () => {
+  const firefox = await launch(true);
+  await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
+  await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
+  stubFetch({ ...SIGNED, [`${PAGE.manifest}.minisig`]: signManifest(NOW - 60) });
+  expect(await firefox.answer(await firefox.start("/", "main_frame"), "<p>")).toBe("<p>");
+  await vi.waitFor(() => expect(firefox.badge).toBe("?"));
+});
+
+test("Chromium: the second answer is compared", async () => {
+  stubFetch({ ...SIGNED, [`${PAGE.origin}/`]: "<p>", [`${PAGE.origin}/assets/a.js`]: "2" });
+  const chromium = await launch(false);
+  await chromium.answer(await chromium.start("/", "main_frame"), "");
+  await vi.waitFor(() => expect(chromium.badge).toBe("✓"));
+  await chromium.answer(await chromium.start("/assets/a.js", "script"), "");
+  await vi.waitFor(() => expect(chromium.badge).toBe("!"));
+});
+
+test("Chromium: a file that redirects differs", async () => {
+  stubFetch({ ...SIGNED, [`${PAGE.origin}/`]: "<p>" });
+  const chromium = await launch(false);
+  await chromium.answer(await chromium.start("/", "main_frame"), "");
+  const script = await chromium.start("/assets/a.js", "script");
+  await chromium.listeners.onBeforeRedirect?.(script);
+  await vi.waitFor(() => expect(chromium.badge).toBe("!"));
+});
+
+test("requests of other pages, of the extension and to the service are left alone", async () => {
+  const firefox = await launch(true);
+  await firefox.start("/", "main_frame");
+  const before = firefox.filters.size;
+  await firefox.start("/v1/attestation", "xmlhttprequest");
+  await firefox.listeners.onBeforeRequest?.({
+    requestId: "own",
+    url: `${PAGE.origin}/release.json`,
+    tabId: -1,
+    type: "xmlhttprequest",
+    originUrl: "moz-extension://own/background.js",
+  });
+  await firefox.listeners.onBeforeRequest?.({
+    requestId: "other",
+    url: "https://other.example/",
+    tabId: 1,
+    type: "main_frame",
+  });
+  expect(firefox.filters.size).toBe(before);
+});
