@@ -159,7 +159,7 @@ test("Firefox: genuine bytes reach the page, others do not", async () => {
   expect(document).toContain("did not show this page");
 });
 
-test("Firefox: an answer that a navigation cuts reaches no page, and is no difference", async () => {
+test("Firefox: an answer that a navigation cuts reaches no page, and is not a difference", async () => {
   const firefox = await launch(true);
   await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
   const script = await firefox.start("/assets/a.js", "script");

@@ -187,7 +187,7 @@ function holdAnswer(details: RequestDetails, loads: readonly Load[]): void {
     if (found === "same" || found === null) filter.write(body);
     else if (isDocument) filter.write(new TextEncoder().encode(BLOCKED));
     filter.close();
-    // A navigation cuts the answers that are still arriving. None of their bytes were passed on, so the part is no difference.
+    // A navigation cuts the answers that are still arriving. None of their bytes were passed on, so the part is not a difference.
     const isWhole = found === "same" || (await end);
     await noteAll(loads, isWhole ? { type: "compared", url, isDocument, found } : { type: "skipped" });
   };
