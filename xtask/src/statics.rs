@@ -65,18 +65,30 @@ pub(crate) fn cargo_build(packages: &[&str]) -> Result<Command> {
     command.env_remove("RUSTFLAGS");
     // The allocator's C holds the time of its compilation, unless the compiler is told another.
     command.env("SOURCE_DATE_EPOCH", "1");
-    // Its compiler names files too.
-    let named = format!(
-        "-ffile-prefix-map={}=/cargo -ffile-prefix-map={}=/clearseal",
-        cargo_home.display(),
-        root.display()
-    );
-    command.env("CFLAGS", named);
+    let c_flags = c_flags(&cargo_home, root);
+    if c_flags.contains('\'') {
+        command.env("CC_SHELL_ESCAPED_FLAGS", "1");
+    }
+    command.env("CFLAGS", c_flags);
     Ok(command)
 }
 
 fn remap(folder: &Path, to: &str) -> String {
     format!("--remap-path-prefix={}={to}", folder.display())
+}
+
+/// Flags for the compiler of C, which names files too. Folders with spaces are quoted as a shell quotes them.
+fn c_flags(cargo_home: &Path, root: &Path) -> String {
+    let flag = |(folder, to): (&Path, &str)| {
+        let flag = format!("-ffile-prefix-map={}={to}", folder.display());
+        match flag.contains([' ', '\t', '\'', '"', '\\']) {
+            true => format!("'{}'", flag.replace('\'', r"'\''")),
+            false => flag,
+        }
+    };
+    [(cargo_home, "/cargo"), (root, "/clearseal")]
+        .map(flag)
+        .join(" ")
 }
 
 fn cargo_home() -> Result<PathBuf> {
@@ -135,7 +147,22 @@ fn has_interpreter(elf: &[u8]) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::has_interpreter;
+    use super::{c_flags, has_interpreter};
+    use std::path::Path;
+
+    #[test]
+    fn folders_with_spaces_stay_one_flag() {
+        let flags = |root| c_flags(Path::new("/home/.cargo"), Path::new(root));
+        let home = "-ffile-prefix-map=/home/.cargo=/cargo";
+        assert_eq!(
+            flags("/clone"),
+            format!("{home} -ffile-prefix-map=/clone=/clearseal")
+        );
+        assert_eq!(
+            flags("/my clone's"),
+            format!(r"{home} '-ffile-prefix-map=/my clone'\''s=/clearseal'")
+        );
+    }
 
     #[test]
     fn a_dynamic_program_is_recognised() {
