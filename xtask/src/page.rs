@@ -126,13 +126,26 @@ pub(crate) enum Programs {
 /// The build command, or nothing when web/dist is what the sources say.
 pub(crate) fn build(programs: Programs) -> Result<Option<Command>> {
     samples(programs)?;
-    let built = fs::read_to_string(stamp()?).unwrap_or_default();
-    if paths::root().join("web/dist/index.html").is_file() && built == state()? {
+    let page = paths::root().join("web/dist");
+    if is_current(&page, &stamp()?, &state()?)? {
         return Ok(None);
     }
     let mut vite = process::npm(&["run", "build", "--workspace=web"]);
     vite.env_remove(SERVICE).env_remove(RELEASE);
     Ok(Some(vite))
+}
+
+/// Whether `page` was completely built from the sources of `state`. Where it was not, removes the stamp: a build that is interrupted
+/// leaves a part of a page, and the stamp of an earlier build would vouch for it once the sources are what they were.
+pub(crate) fn is_current(page: &Path, stamp: &Path, state: &str) -> Result<bool> {
+    let built = fs::read_to_string(stamp);
+    if page.join("index.html").is_file() && built.as_ref().is_ok_and(|it| it == state) {
+        return Ok(true);
+    }
+    if built.is_ok() {
+        fs::remove_file(stamp).with_context(|| format!("cannot remove {}", stamp.display()))?;
+    }
+    Ok(false)
 }
 
 /// Lists and compresses what was built, and remembers from which sources.
@@ -270,4 +283,25 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_current;
+    use std::fs;
+
+    #[test]
+    fn an_interrupted_build_leaves_no_stamp_of_the_one_before() {
+        let page = std::env::temp_dir().join(format!("clearseal-page-{}", std::process::id()));
+        fs::create_dir_all(&page).unwrap();
+        let stamp = page.join("stamp");
+        assert!(!is_current(&page, &stamp, "a").unwrap());
+        fs::write(page.join("index.html"), "a").unwrap();
+        fs::write(&stamp, "a").unwrap();
+        assert!(is_current(&page, &stamp, "a").unwrap());
+        // Other sources, and a build that never ends.
+        assert!(!is_current(&page, &stamp, "b").unwrap());
+        assert!(!is_current(&page, &stamp, "a").unwrap());
+        fs::remove_dir_all(&page).unwrap();
+    }
 }

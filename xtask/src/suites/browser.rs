@@ -76,7 +76,7 @@ fn another_page(name: &str, service: Option<&str>, policy: Option<PathBuf>) -> R
     let out = folder.join(name);
     let stamp = folder.join(format!("{name}.sha256"));
     let state = page::state()?;
-    if out.join("index.html").is_file() && fs::read_to_string(&stamp).is_ok_and(|it| it == state) {
+    if page::is_current(&out, &stamp, &state)? {
         return Ok(out);
     }
     page::build_into(&page::Options {
