@@ -1,8 +1,9 @@
 //! Suites over the Rust workspace. All of them share the dev profile, so that each crate is compiled once.
 
-use crate::process::{cargo, run};
+use crate::process::{cargo, metadata, run};
 use crate::skipped;
 use anyhow::{Context, Result};
+use serde_json::Value;
 use std::process::Command;
 
 pub(crate) fn format() -> Result<Option<String>> {
@@ -51,10 +52,12 @@ pub(crate) fn clippy() -> Result<Option<String>> {
     let workspace = ["clippy", "--workspace", "--all-targets", FEATURES];
     run(cargo(&workspace).args(deny))?;
     crate::needs::rust_target("wasm32-unknown-unknown")?;
+    // The profile of the build, whose macros and build scripts are compiled once for both.
     let browser = [
         "clippy",
         "--package=verifier-wasm",
         "--target=wasm32-unknown-unknown",
+        "--profile=wasm",
     ];
     run(cargo(&browser).args(deny))?;
     Ok(None)
@@ -79,19 +82,75 @@ pub(crate) fn test() -> Result<Option<String>> {
 }
 
 pub(crate) fn docs() -> Result<Option<String>> {
-    run(cargo(&["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    let metadata = metadata(&["--no-deps"])?;
+    let programs = documented_programs(&metadata);
+    // With examples among the targets cargo selects the features that clippy and the tests have, and reads the metadata of
+    // dependencies that clippy left.
+    run(
+        cargo(&["doc", "--quiet", "--workspace", "--no-deps", FEATURES])
+            .args(["--lib", "--examples", "--bin=exchange-vectors"])
+            .args(programs)
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
     Ok(None)
+}
+
+/// Options that name the programs that cargo documents where no target is named: neither those that share the folder of their pages
+/// with a library, nor those that need a feature. (exchange-vectors needs one that the workspace's selection has.)
+fn documented_programs(metadata: &Value) -> Vec<String> {
+    let mut programs = Vec::new();
+    for package in list(&metadata["packages"]) {
+        let targets = list(&package["targets"]);
+        let has_kind =
+            |target: &Value, kind: &str| list(&target["kind"]).iter().any(|it| it == kind);
+        let libraries: Vec<_> = targets
+            .iter()
+            .filter(|target| {
+                ["lib", "cdylib", "proc-macro"]
+                    .iter()
+                    .any(|kind| has_kind(target, kind))
+            })
+            .map(|target| &target["name"])
+            .collect();
+        for target in targets {
+            let name = target["name"].as_str().unwrap_or_default();
+            let is_free = !libraries
+                .iter()
+                .any(|library| **library == name.replace('-', "_"));
+            let needs_feature = !list(&target["required-features"]).is_empty();
+            if has_kind(target, "bin") && is_free && !needs_feature {
+                programs.push(format!("--bin={name}"));
+            }
+        }
+    }
+    programs
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::{documented_programs, list};
     use crate::process::metadata;
-    use serde_json::Value;
+    use serde_json::json;
     use std::fs;
     use std::path::Path;
 
-    fn list(value: &Value) -> &[Value] {
-        value.as_array().map_or(&[], Vec::as_slice)
+    #[test]
+    fn programs_are_documented_unless_their_library_has_their_name() {
+        let target = |kind: &str, name: &str| json!({"kind": [kind], "name": name});
+        let packages = json!({"packages": [
+            {"targets": [target("lib", "a_b"), target("bin", "a-b"), target("bin", "samples")]},
+            {"targets": [target("bin", "alone"), target("test", "main")]},
+            {"targets": [target("cdylib", "module"), target("bin", "module")]},
+            {"targets": [{"kind": ["bin"], "name": "more", "required-features": ["samples"]}]},
+        ]});
+        assert_eq!(
+            documented_programs(&packages),
+            ["--bin=samples", "--bin=alone"]
+        );
     }
 
     /// Cargo compiles only the targets that a manifest names where it states `autotests = false`.
