@@ -101,7 +101,7 @@ impl<'a> Candidates<'a> {
     }
 
     fn capacity(&self) -> usize {
-        (4 * self.search.k).max(256)
+        self.search.k.saturating_mul(4).max(256)
     }
 
     /// Drops rows that are excluded by now; scores the others exactly if they are still many.

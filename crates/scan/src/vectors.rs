@@ -157,7 +157,7 @@ impl Vectors {
         }
     }
 
-    /// The stored form of one row; `None` if there is no such row.
+    /// The stored form of one row; `None` if the row does not exist.
     #[must_use]
     pub fn row_bytes(&self, index: usize) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(self.precision().row_bytes(self.dimensions));
@@ -208,7 +208,7 @@ impl Vectors {
         }
     }
 
-    /// The stored values of a row, exactly; `None` if there is no such row.
+    /// The stored values of a row, exactly; `None` if the row does not exist.
     #[must_use]
     pub fn row(&self, index: usize) -> Option<Vec<f32>> {
         if index >= self.rows {

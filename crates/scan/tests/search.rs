@@ -53,7 +53,7 @@ fn backward(a: (usize, usize), b: (usize, usize)) -> Ordering {
 fn check(blocks: &[Block<'_>], queries: &[&[f32]]) {
     let rows: usize = blocks.iter().map(|block| block.vectors.len()).sum();
     for ties in [forward as Ties, backward] {
-        for k in [0, 1, 2, 10, rows, rows + 1] {
+        for k in [0, 1, 2, 10, rows, rows + 1, usize::MAX] {
             let expected: Vec<_> = queries
                 .iter()
                 .map(|query| bits(&reference(blocks, query, k, ties)))
