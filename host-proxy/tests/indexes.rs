@@ -223,7 +223,7 @@ fn all_objects_together_are_bounded() {
     assert_eq!(create(&process, 1, 600_000), full);
     assert_eq!(process.ask(&format!("DELETE {}", state(0)), b"").0, 200);
     assert_eq!(create(&process, 1, 600_000).0, 201);
-    assert_eq!(create(&process, 2, (64 << 20) + 1).0, 413);
+    assert_eq!(create(&process, 2, (128 << 20) + 1).0, 413);
 }
 
 #[test]

@@ -29,9 +29,9 @@ pub(super) use store::Store;
 use store::{Created, StoreError};
 
 /// Largest object in bytes.
-const MAX_OBJECT: usize = 64 << 20;
+const MAX_OBJECT: usize = 128 << 20;
 /// Objects that are received at once; each is in memory until it is written.
-const UPLOADS: usize = 4;
+const UPLOADS: usize = 2;
 
 struct Indexes {
     /// `None` without `--indexes`.

@@ -67,7 +67,7 @@ pub(crate) enum ParentProblem {
     )]
     ObjectExists,
     /// The object is too large, or its sender stopped.
-    #[error("The object is larger than 64 MiB, or it ended early")]
+    #[error("The object is larger than 128 MiB, or it ended early")]
     #[coded(
         "INDEX_OBJECT_TOO_LARGE",
         remedy = "Run enclave and host-proxy of one release."
