@@ -89,6 +89,22 @@ pub struct Config {
     #[arg(long, env = "CLEARSEAL_MODEL_CONTAINER", value_name = "NAME", value_parser = parse_container)]
     pub model_container: Vec<String>,
 
+    /// Where the sealed indexes of clients are stored: the host's service for this enclave, in the forms of --parent
+    /// (--parent-listen of host-proxy, which has --indexes). Without it requests about indexes are refused.
+    #[arg(long, env = "CLEARSEAL_INDEXES", value_name = "ADDRESS")]
+    pub indexes: Option<ParentAddress>,
+
+    /// Memory in bytes for opened indexes; the one that was not used for longest is dropped first. While an index is opened or
+    /// changed, it takes as much again.
+    #[arg(
+        long,
+        env = "CLEARSEAL_INDEX_MEMORY",
+        value_name = "BYTES",
+        default_value = "268435456",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1_048_576..=1 << 42)
+    )]
+    pub index_memory: usize,
+
     /// The start fails after this long without key and model from the parent; 1 second to 1 hour.
     #[arg(long, env = "CLEARSEAL_PROVISION_DEADLINE", value_name = "TIME", default_value = "10m", value_parser = parse_deadline)]
     pub provision_deadline: Duration,

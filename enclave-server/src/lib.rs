@@ -18,6 +18,7 @@
 //! | [`maintenance`] | which tasks recur |
 //! | [`keys`] | which keys are attested now |
 //! | [`log`] | which receipts were signed with a key, as a tree that only grows |
+//! | [`indexes`] | how private indexes are opened, changed and kept in memory |
 //! | [`api`] | the outer endpoints, and the private ones behind the seal |
 
 pub mod allocator;
@@ -26,6 +27,7 @@ pub mod check;
 pub mod clock;
 pub mod config;
 pub mod hardening;
+pub mod indexes;
 pub mod keys;
 pub mod listener;
 pub mod log;

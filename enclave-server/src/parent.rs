@@ -8,7 +8,7 @@
 //!   The error's code states which. Time in which the caller does not read is not counted.
 //! - The exchange ends at its deadline.
 //!
-//! One connection serves one exchange. Loading a model needs one or two, releasing a key one.
+//! One connection serves one exchange. Loading a model needs one or two, releasing a key one, an index one for each object.
 
 mod answer;
 mod connection;
@@ -39,7 +39,7 @@ pub struct Timeouts {
 /// A request to the parent.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// `GET` or `POST`.
+    /// `GET`, `POST` or `DELETE`.
     pub method: &'static str,
     /// Path and query in visible ASCII, chosen by this program.
     pub path: &'a str,

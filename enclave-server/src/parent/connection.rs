@@ -135,10 +135,17 @@ impl Connection {
     }
 }
 
-/// Requests have a few kilobytes, so there are few writes, and each may take the whole timeout.
+/// Each write may take the whole timeout, and all of them together end at the deadline.
 impl Write for Connection {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let bytes = &bytes[..bytes.len().min(WRITE_MAX)];
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if left < self.timeouts.stall {
+            self.set_write_timeout(left)?;
+        }
         match &mut self.socket {
             Socket::Vsock(stream) => stream.write(bytes),
             Socket::Unix(stream) => stream.write(bytes),
