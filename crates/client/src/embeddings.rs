@@ -80,7 +80,7 @@ fn parse_items(content: &[u8], expected: usize) -> Result<(Vec<Embedding>, Vec<S
 }
 
 /// Decodes little-endian float32 values, OpenAI's `base64` format.
-fn decode_floats(base64: &str) -> Option<Vec<f32>> {
+pub(crate) fn decode_floats(base64: &str) -> Option<Vec<f32>> {
     let bytes = Base64::decode_vec(base64).ok()?;
     let (values, rest) = bytes.as_chunks::<4>();
     let values = values.iter().map(|value| f32::from_le_bytes(*value));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use attestation::report::AttestationReport;
 use protocol::channel::frame::MAX_CLIENT_MESSAGE;
 use protocol::exchange::ExchangeError;
+use protocol::ohttp::chunked::ChunkError;
 
 /// Code of a connection that TLS refused.
 pub(crate) const CERTIFICATE_UNTRUSTED: &str = "CERTIFICATE_UNTRUSTED";
@@ -218,6 +219,8 @@ impl Error {
                 .status
                 .is_none_or(|status| status == 429 || status >= 500),
             Self::Service { status, .. } => matches!(status, 429 | 503),
+            // The connection or the enclave was lost in the middle of a stream.
+            Self::Exchange(ExchangeError::Chunk(ChunkError::CutOff)) => true,
             Self::Exchange(error) => error.is_stale(),
             _ => false,
         }
@@ -264,6 +267,7 @@ impl Error {
                 ExchangeError::Expired
                     | ExchangeError::NoKey
                     | ExchangeError::Seal(_)
+                    | ExchangeError::Chunk(_)
                     | ExchangeError::NoReceipt
                     | ExchangeError::ReceiptRefused(_)
             ),

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use protocol::ohttp::chunked;
 use protocol::{candidates, media_type, ohttp};
 
 use crate::connect::{Http, find_certificate_error};
@@ -37,6 +38,14 @@ pub(crate) enum Sealed {
     /// Sealed bytes.
     Answer(Bytes),
     /// RFC 9458 §5.3: the gateway does not know the key that the request was sealed to.
+    KeyUnknown,
+}
+
+/// Answer to a sealed request in chunks.
+pub(crate) enum Chunked {
+    /// Its body, while it arrives.
+    Begun(Incoming),
+    /// The same as [`Sealed::KeyUnknown`].
     KeyUnknown,
 }
 
@@ -95,6 +104,43 @@ impl Host {
     ) -> Result<Sealed, Error> {
         let kinds = [ohttp::REQUEST_MEDIA_TYPE, ohttp::RESPONSE_MEDIA_TYPE];
         self.seal(kinds, sealed.into(), hint, limit).await
+    }
+
+    /// Sends a sealed request in chunks, and waits for the beginning of its answer.
+    pub(crate) async fn gateway_in_chunks(
+        &self,
+        sealed: Vec<u8>,
+        hint: &str,
+    ) -> Result<Chunked, Error> {
+        let length = sealed.len();
+        let request = self
+            .request(Method::POST, "/v1/gateway")?
+            .header(header::CONTENT_TYPE, chunked::REQUEST_MEDIA_TYPE)
+            .header(header::ACCEPT, chunked::RESPONSE_MEDIA_TYPE)
+            .header("clearseal-enclave", hint)
+            .body(Full::from(sealed))
+            .map_err(|_| Error::UrlInvalid)?;
+        let begun = async {
+            let response = self.http.request(request).await;
+            let (parts, body) = response.map_err(|error| self.offline(&error))?.into_parts();
+            let kind = parts.headers.get(header::CONTENT_TYPE).cloned();
+            let is = |expected| {
+                kind.as_ref()
+                    .is_some_and(|kind| media_type::matches(kind.as_bytes(), expected))
+            };
+            if parts.status == StatusCode::OK && is(chunked::RESPONSE_MEDIA_TYPE) {
+                return Ok(Chunked::Begun(body));
+            }
+            let body = self.collect(body, MAX_PROBLEM).await?;
+            if is("application/problem+json") && is_key_problem(&body) {
+                return Ok(Chunked::KeyUnknown);
+            }
+            let status = parts.status;
+            Err(self.refused(&Response { status, kind, body }, length))
+        };
+        tokio::time::timeout(self.timeout, begun)
+            .await
+            .unwrap_or_else(|_| Err(self.late()))
     }
 
     /// Sends a request that is sealed to several enclaves.
@@ -324,7 +370,7 @@ impl Host {
         )
     }
 
-    fn broken(&self) -> Error {
+    pub(crate) fn broken(&self) -> Error {
         self.problem(
             "NETWORK".to_owned(),
             format!(

@@ -138,12 +138,7 @@ impl Answer {
 /// Parses the sealed error of an enclave that refused the request.
 pub(crate) fn parse_service_error(answer: &Answer) -> Error {
     match serde_json::from_slice::<ServiceError>(answer.content()) {
-        Ok(ServiceError { error }) => Error::Service {
-            status: answer.status().as_u16(),
-            code: error.code.unwrap_or_else(|| "SERVICE_REFUSED".to_owned()),
-            message: error.message,
-            param: error.param,
-        },
+        Ok(ServiceError { error }) => error.into_error(answer.status().as_u16()),
         Err(_) => Error::AnswerInvalid,
     }
 }
@@ -153,9 +148,21 @@ struct ServiceError {
     error: ServiceErrorDetail,
 }
 
+/// An error object in OpenAI's format.
 #[derive(Deserialize)]
-struct ServiceErrorDetail {
+pub(crate) struct ServiceErrorDetail {
     message: String,
     code: Option<String>,
     param: Option<String>,
+}
+
+impl ServiceErrorDetail {
+    pub(crate) fn into_error(self, status: u16) -> Error {
+        Error::Service {
+            status,
+            code: self.code.unwrap_or_else(|| "SERVICE_REFUSED".to_owned()),
+            message: self.message,
+            param: self.param,
+        }
+    }
 }

@@ -1,5 +1,9 @@
 //! Sealing in chunks: round trips, interoperation with an independent implementation, and attacks.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::needless_pass_by_value
+)]
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -215,7 +219,7 @@ fn requests_are_refused_like_answers() {
     let mut unknown = sealed.clone();
     unknown[0] = 99;
     assert_eq!(refusal(&unknown), SealError::UnknownKey(99).into());
-    // The two forms have labels of their own: neither opens as the other.
+    // The two forms have different labels, so neither opens as the other.
     assert!(gateway.open(&sealed).is_err());
 }
 

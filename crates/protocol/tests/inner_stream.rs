@@ -1,5 +1,9 @@
 //! Binary HTTP of indeterminate length, against the crate `bhttp`, by an author of RFC 9292.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::needless_pass_by_value)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::needless_pass_by_value
+)]
 
 use std::io::Cursor;
 

@@ -1,8 +1,9 @@
 //! Limits of the outer endpoints, and the slots and memory that enforce them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::budget::{Budget, Exhausted, Reservation};
 
@@ -28,7 +29,7 @@ pub(super) struct Admission {
     pub(super) limits: Limits,
     pub(super) arrivals: Budget,
     openings: Budget,
-    slots: Semaphore,
+    slots: Arc<Semaphore>,
 }
 
 impl Admission {
@@ -37,7 +38,7 @@ impl Admission {
             limits,
             arrivals: Budget::new(limits.arriving_bytes, limits.max_wait),
             openings: Budget::new(limits.opening_bytes, limits.max_wait),
-            slots: Semaphore::new(limits.max_in_flight),
+            slots: Arc::new(Semaphore::new(limits.max_in_flight)),
         }
     }
 
@@ -52,8 +53,9 @@ impl Admission {
     }
 
     /// Waits for a slot; `None` after [`Limits::max_wait`].
-    pub(super) async fn acquire_slot(&self) -> Option<SemaphorePermit<'_>> {
-        let slot = tokio::time::timeout(self.limits.max_wait, self.slots.acquire()).await;
+    pub(super) async fn acquire_slot(&self) -> Option<OwnedSemaphorePermit> {
+        let slot = Arc::clone(&self.slots).acquire_owned();
+        let slot = tokio::time::timeout(self.limits.max_wait, slot).await;
         slot.ok()?.ok()
     }
 }

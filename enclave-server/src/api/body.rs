@@ -48,7 +48,7 @@ pub(super) async fn read_body(
     Ok(arriving.finish())
 }
 
-async fn next_frame(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>> {
+pub(super) async fn next_frame(body: &mut Body) -> Option<Result<Frame<Bytes>, axum::Error>> {
     poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
 }
 

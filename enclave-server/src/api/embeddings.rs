@@ -1,5 +1,7 @@
 //! `POST /v1/embeddings`, in OpenAI's format.
 
+mod stream;
+
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -23,6 +25,9 @@ use super::models::ServedModel;
 use super::offload::offload;
 use super::request::{EmbeddingsRequest, Format};
 use super::state::InnerState;
+
+#[cfg(test)]
+pub(super) use stream::MEDIA_TYPE as STREAM_MEDIA_TYPE;
 
 pub(super) async fn embeddings(
     State(state): State<Arc<InnerState>>,
@@ -50,13 +55,35 @@ pub(super) async fn embeddings(
             .param("dimensions"));
         }
     };
-    let bytes = answer_size(&inputs, dimension, request.format)?;
+    if request.stream && request.format == Format::Tensors {
+        return Err(ApiError::bad_request(
+            "STREAM_FORMAT",
+            "a stream is lines of JSON; leave `stream` out, or ask for `encoding_format` \"float\" or \"base64\"",
+        )
+        .param("stream"));
+    }
+    let bytes = answer_size(&inputs, dimension, request.format, request.stream)?;
     // Reserved before computing, so that no answer is computed for which there is no memory.
     let room = state.answers.reserve(bytes * ANSWER_COPIES).await?;
     let overlong = match request.truncate {
         true => Overlong::Cut,
         false => Overlong::Refuse,
     };
+    if request.stream {
+        let streamed = stream::Streamed {
+            model: model.id().to_owned(),
+            inputs,
+            prompt,
+            overlong,
+            dimension,
+            format: request.format,
+            bytes,
+            prompts_available: unused_prompts.into_iter().map(str::to_owned).collect(),
+            ignored: request.ignored.0,
+            state: Arc::clone(&state),
+        };
+        return stream::respond(streamed, room).await;
+    }
     // Made before the engine takes the inputs. A request that was not sealed has no salt, and gets no tree.
     let salt = extensions.get::<Salt>();
     let commitments = salt.map(|salt| Commitments::to(&inputs, &prompt, salt));
@@ -105,7 +132,12 @@ fn check_tokenizer(model: &ServedModel, named: Option<&str>) -> Result<(), ApiEr
 const ANSWER_COPIES: usize = 4;
 
 /// Upper bound on the size of the answer in bytes. Refuses, before any inference, answers that are too large to be sealed.
-fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usize, ApiError> {
+fn answer_size(
+    inputs: &Inputs,
+    dimension: usize,
+    format: Format,
+    is_stream: bool,
+) -> Result<usize, ApiError> {
     let count = match inputs {
         Inputs::Texts(texts) => texts.len(),
         Inputs::Pieces(lists) => lists.len(),
@@ -116,15 +148,19 @@ fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usiz
         Format::Base64 => (dimension * 4).div_ceil(3) * 4,
         Format::Tensors => Vectors::size(dimension).0,
     };
-    // 128 bytes around each row, and AROUND_ROWS around all rows.
-    let most = (MAX_RESPONSE - AROUND_ROWS) / (row + 128);
+    // 128 bytes around each row, and AROUND_ROWS around all rows. PADMÉ adds at most an eighth to a part of a stream.
+    let row = match is_stream {
+        true => (row + 128).div_ceil(8) * 9,
+        false => row + 128,
+    };
+    let most = (MAX_RESPONSE - AROUND_ROWS) / row;
     if count > most {
         let message = format!(
             "the answer would be too large to be sealed; send at most {most} items, or ask for `encoding_format` \"base64\" or fewer `dimensions`"
         );
         return Err(ApiError::bad_request("TOO_MANY_INPUTS", message).param("input"));
     }
-    Ok(count * (row + 128))
+    Ok(count * row)
 }
 
 /// Upper bound on the other members of an answer in bytes, including the prompt and the names of the model and of ignored members.
@@ -132,7 +168,11 @@ fn answer_size(inputs: &Inputs, dimension: usize, format: Format) -> Result<usiz
 const AROUND_ROWS: usize = 16 * 1024 + 6 * MAX_PROMPT_BYTES;
 
 /// Keeps the first `dimension` components of each row, and gives them unit length again if the whole rows have it.
-fn truncate_rows(mut embeddings: Embeddings, dimension: usize, normalised: bool) -> Embeddings {
+pub(super) fn truncate_rows(
+    mut embeddings: Embeddings,
+    dimension: usize,
+    normalised: bool,
+) -> Embeddings {
     let full = embeddings.dimension;
     if dimension < full {
         for index in 0..embeddings.items.len() {
@@ -161,17 +201,19 @@ fn respond(
         Format::Tensors => protocol::vectors::MEDIA_TYPE,
         Format::Float | Format::Base64 => "application/json",
     };
-    let content = content.ok_or_else(|| {
-        ApiError::new(
-            axum::http::StatusCode::INTERNAL_SERVER_ERROR,
-            "RESPONSE_FAILED",
-            "the response could not be written; try again",
-        )
-    })?;
+    let content = content.ok_or_else(response_failed)?;
     let mut response = ([(header::CONTENT_TYPE, kind)], zeroizing(content)).into_response();
     let inference = Inference(Arc::clone(&model.identity));
     response.extensions_mut().insert(inference);
     Ok(response)
+}
+
+fn response_failed() -> ApiError {
+    ApiError::new(
+        axum::http::StatusCode::INTERNAL_SERVER_ERROR,
+        "RESPONSE_FAILED",
+        "the response could not be written; try again",
+    )
 }
 
 fn encode_tensors(
@@ -211,7 +253,11 @@ fn encode_json(
     max_size: usize,
 ) -> Option<Vec<u8>> {
     let prompt_tokens = embeddings.items.iter().map(|item| item.tokens).sum();
-    let data = Data { embeddings, format };
+    let data = Data {
+        embeddings,
+        format,
+        first: 0,
+    };
     let body = Body {
         clearseal,
         object: "list",
@@ -280,21 +326,23 @@ struct Usage {
 struct Data<'a> {
     embeddings: &'a Embeddings,
     format: Format,
+    /// Place of the first row.
+    first: usize,
 }
 
-impl Serialize for Data<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.embeddings.items.len()))?;
+impl Data<'_> {
+    /// Passes each row to `write`, until that fails.
+    fn each<E>(&self, mut write: impl FnMut(&Datum<'_>) -> Result<(), E>) -> Result<(), E> {
         let rows = self
             .embeddings
             .values
             .chunks_exact(self.embeddings.dimension);
-        for (index, (row, item)) in rows.zip(&self.embeddings.items).enumerate() {
+        for (index, (row, item)) in (self.first..).zip(rows.zip(&self.embeddings.items)) {
             let encoded = match self.format {
                 Format::Float | Format::Tensors => None,
                 Format::Base64 => Some(encode_base64(row)),
             };
-            list.serialize_element(&Datum {
+            write(&Datum {
                 object: "embedding",
                 index,
                 embedding: match &encoded {
@@ -307,6 +355,14 @@ impl Serialize for Data<'_> {
                 },
             })?;
         }
+        Ok(())
+    }
+}
+
+impl Serialize for Data<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.embeddings.items.len()))?;
+        self.each(|row| list.serialize_element(row))?;
         list.end()
     }
 }
@@ -362,10 +418,10 @@ mod tests {
     fn answers_that_are_too_large_to_be_sealed_are_refused_first() {
         let inputs = |count| Inputs::Texts(vec!["x".to_owned(); count]);
         // 2,048 is OpenAI's limit, 384 this model's dimension.
-        assert!(answer_size(&inputs(2048), 384, Format::Float).is_ok());
-        assert!(answer_size(&inputs(2048), 1536, Format::Float).is_err());
-        assert!(answer_size(&inputs(2048), 1024, Format::Base64).is_ok());
-        assert!(answer_size(&inputs(2048), 4096, Format::Base64).is_err());
+        assert!(answer_size(&inputs(2048), 384, Format::Float, false).is_ok());
+        assert!(answer_size(&inputs(2048), 1536, Format::Float, false).is_err());
+        assert!(answer_size(&inputs(2048), 1024, Format::Base64, false).is_ok());
+        assert!(answer_size(&inputs(2048), 4096, Format::Base64, false).is_err());
     }
 
     #[test]

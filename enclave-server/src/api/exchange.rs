@@ -12,8 +12,9 @@
 use std::time::Instant;
 
 use axum::body::{Body, to_bytes};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use protocol::commitment::ContentHash;
 use protocol::exchange::DOCUMENT_UNKNOWN;
 use protocol::inner::{self, InnerRequest, InnerResponse};
 use protocol::terms::{self, Terms};
@@ -58,6 +59,76 @@ impl Answer {
     }
 }
 
+/// The answer to an inner request, whole or in parts.
+pub(super) enum InferredParts {
+    Whole(Box<Inferred>),
+    Stream(Box<Stream>),
+}
+
+/// An answer whose content is still being made.
+pub(super) struct Stream {
+    pub(super) response: Response,
+    pub(super) claims: Claims,
+}
+
+/// Marks a response whose content is made in parts, each of which may be sent at once.
+#[derive(Clone, Copy)]
+pub(super) struct IsStream;
+
+/// The computation of a part failed after the first parts were sent.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.message)]
+pub(super) struct PartFailed(pub(super) ApiError);
+
+impl PartFailed {
+    /// Finds the failure behind the error of a body.
+    pub(super) fn find(error: &axum::Error) -> Option<ApiError> {
+        let mut cause: &(dyn std::error::Error + 'static) = error;
+        loop {
+            if let Some(Self(error)) = cause.downcast_ref() {
+                return Some(error.clone());
+            }
+            cause = cause.source()?;
+        }
+    }
+}
+
+/// What the receipt of an answer states about its request.
+pub(super) struct Claims {
+    started: Instant,
+    request_hash: [u8; 32],
+    terms: Terms,
+    document_validity: Validity,
+}
+
+impl Claims {
+    fn salt(&self) -> Salt {
+        Salt(Zeroizing::new(self.terms.salt))
+    }
+
+    /// Begins the commitment to an answer that is made in parts.
+    pub(super) fn hash_parts(&self) -> ContentHash {
+        ContentHash::new(&self.terms.salt)
+    }
+
+    /// The claims of a receipt for the answer of `model` whose commitment is `response_hash`.
+    pub(super) fn subject(
+        self,
+        Inference(model): Inference,
+        response_hash: [u8; 32],
+    ) -> ReceiptSubject {
+        ReceiptSubject {
+            model,
+            request_hash: self.request_hash,
+            response_hash,
+            document_hash: self.terms.document,
+            nonce: Some(self.terms.nonce),
+            document_validity: self.document_validity,
+            execution: self.started.elapsed(),
+        }
+    }
+}
+
 /// Terms that were accepted, and the validity of the document that they name.
 struct AcceptedTerms {
     terms: Terms,
@@ -75,9 +146,37 @@ impl Service {
         inner: Zeroizing<Vec<u8>>,
         enc: Option<&[u8]>,
     ) -> Result<Inferred, ApiError> {
+        let (request, claims) = self.accept(generation, inner, enc)?;
+        let response = self.dispatch(request, claims.salt()).await;
+        Ok(collect_answer(response, claims).await)
+    }
+
+    /// Like [`infer`](Self::infer), without waiting for the content of an answer that is made in parts.
+    pub(super) async fn infer_in_parts(
+        &self,
+        generation: &Generation,
+        inner: Zeroizing<Vec<u8>>,
+        enc: &[u8],
+    ) -> Result<InferredParts, ApiError> {
+        let (request, claims) = self.accept(generation, inner, Some(enc))?;
+        let response = self.dispatch(request, claims.salt()).await;
+        let is_stream = response.extensions().get::<IsStream>().is_some();
+        Ok(match is_stream && response.status().is_success() {
+            true => InferredParts::Stream(Box::new(Stream { response, claims })),
+            false => InferredParts::Whole(Box::new(collect_answer(response, claims).await)),
+        })
+    }
+
+    /// Checks the terms of an inner request.
+    fn accept(
+        &self,
+        generation: &Generation,
+        inner: Zeroizing<Vec<u8>>,
+        enc: Option<&[u8]>,
+    ) -> Result<(InnerRequest, Claims), ApiError> {
         let started = Instant::now();
         let now = self.now();
-        let request = InnerRequest::decode(&inner)
+        let (request, unpadded) = InnerRequest::decode_any(&inner)
             .map_err(|error| ApiError::from_coded(StatusCode::BAD_REQUEST, &error, error.code()))?;
         let AcceptedTerms {
             terms,
@@ -88,31 +187,14 @@ impl Service {
             let now = generation.steady_second(generation.time(now));
             self.replay.admit(enc, date, now).map_err(replay_error)?;
         }
-        let unpadded = inner::unpadded_len(&inner).unwrap_or(inner.len());
         let request_hash = protocol::commitment::request_hash(&inner[..unpadded]);
-        drop(inner);
-        let salt = Salt(Zeroizing::new(terms.salt));
-        let response = self.dispatch(request, salt).await;
-        let extensions = response.extensions();
-        let inferred = extensions.get::<Inference>().cloned();
-        let reservation = extensions.get::<Reservation>().cloned().unwrap_or_default();
-        let response = collect_response(response).await;
-        // A receipt proves an inference. Refusals and reads get none, and leave no leaf in the log.
-        let inferred = inferred.filter(|_| response.status < 300);
-        let subject = inferred.map(|Inference(model)| ReceiptSubject {
-            model,
+        let claims = Claims {
+            started,
             request_hash,
-            response_hash: protocol::commitment::response_hash(&terms.salt, &response.content),
-            document_hash: terms.document,
-            nonce: Some(terms.nonce),
+            terms,
             document_validity,
-            execution: started.elapsed(),
-        });
-        Ok(Inferred {
-            response,
-            reservation,
-            subject,
-        })
+        };
+        Ok((request, claims))
     }
 
     /// Signs the receipt where there is to be one, and adds it to the answer.
@@ -127,24 +209,34 @@ impl Service {
             subject,
         } = inferred;
         if let Some(subject) = subject {
-            let receipt = self
-                .receipt(generation, subject)
-                .map_err(|error| match error {
-                    ReceiptError::Over => {
-                        tracing::warn!(code = "KEYS_EXPIRED", %error, "a request took longer than its keys");
-                        keys_expired()
-                    }
-                    ReceiptError::Random(_) => {
-                        tracing::error!(code = "RECEIPT_FAILED", %error, "a receipt was not made");
-                        internal_error()
-                    }
-                })?;
-            response.headers.push((terms::RECEIPT.to_owned(), receipt));
+            let receipt = self.receipt_field(generation, subject)?;
+            response.headers.push(receipt);
         }
         Ok(Answer {
             response,
             reservation,
         })
+    }
+
+    /// Signs a receipt; returns the field that carries it.
+    pub(super) fn receipt_field(
+        &self,
+        generation: &Generation,
+        subject: ReceiptSubject,
+    ) -> Result<(String, String), ApiError> {
+        let receipt = self
+            .receipt(generation, subject)
+            .map_err(|error| match error {
+                ReceiptError::Over => {
+                    tracing::warn!(code = "KEYS_EXPIRED", %error, "a request took longer than its keys");
+                    keys_expired()
+                }
+                ReceiptError::Random(_) => {
+                    tracing::error!(code = "RECEIPT_FAILED", %error, "a receipt was not made");
+                    internal_error()
+                }
+            })?;
+        Ok((terms::RECEIPT.to_owned(), receipt))
     }
 
     /// Checks that the request is recent, and that its client verified one of this generation's documents.
@@ -221,25 +313,51 @@ fn replay_error(replay: Replay) -> ApiError {
     }
 }
 
-/// Reads the content of a response into memory.
-async fn collect_response(response: Response) -> InnerResponse {
-    let (parts, body) = response.into_parts();
-    let headers = parts
-        .headers
+async fn collect_answer(response: Response, claims: Claims) -> Inferred {
+    let extensions = response.extensions();
+    let inferred = extensions.get::<Inference>().cloned();
+    let reservation = extensions.get::<Reservation>().cloned().unwrap_or_default();
+    let response = collect_response(response).await;
+    // A receipt proves an inference. Refusals and reads get none, and leave no leaf in the log.
+    let inferred = inferred.filter(|_| response.status < 300);
+    let subject = inferred.map(|inference| {
+        let salt = claims.terms.salt;
+        let response_hash = protocol::commitment::response_hash(&salt, &response.content);
+        claims.subject(inference, response_hash)
+    });
+    Inferred {
+        response,
+        reservation,
+        subject,
+    }
+}
+
+/// The fields of a response that are sealed with it.
+pub(super) fn list_fields(headers: &HeaderMap) -> Vec<(String, String)> {
+    headers
         .iter()
         // The sealed form states the length of its content, and an answer to HEAD states that of another content.
         .filter(|(name, _)| **name != header::CONTENT_LENGTH)
         .filter_map(|(name, value)| {
             Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
         })
-        .collect();
+        .collect()
+}
+
+/// Reads the content of a response into memory.
+pub(super) async fn collect_response(response: Response) -> InnerResponse {
+    let (parts, body) = response.into_parts();
+    let headers = list_fields(&parts.headers);
     match to_bytes(body, inner::MAX_RESPONSE).await {
         Ok(content) => InnerResponse {
             status: parts.status.as_u16(),
             headers,
             content: content.into(),
         },
-        Err(_) => answer_too_large(),
+        Err(error) => match PartFailed::find(&error) {
+            Some(failure) => Box::pin(collect_response(failure.into_response())).await,
+            None => answer_too_large(),
+        },
     }
 }
 

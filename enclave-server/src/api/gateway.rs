@@ -1,6 +1,10 @@
 //! `POST /v1/gateway`: opens a sealed request, lets the private router answer it, signs a receipt, seals the answer.
 //!
+//! A request in chunks ([`chunked`]) is answered in chunks; where its answer is a stream, while that is computed.
+//!
 //! Errors before decryption are plaintext problems; later errors are sealed.
+
+mod chunked;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +20,7 @@ use super::exchange::Answer;
 use super::offload::offload;
 use super::problem::Problem;
 use super::service::Service;
-use super::unseal::{RequestForm, unseal};
+use super::unseal::{AnswerSealer, RequestForm, Unsealed, unseal};
 use crate::allocator;
 use crate::metrics::Phase;
 
@@ -37,9 +41,23 @@ pub(super) async fn gateway(
     let slot = admission.acquire_slot().await.ok_or(BUSY)?;
     let unsealed = unseal(&service, form, &body.bytes)?;
     drop(body);
-    let generation = unsealed.generation;
-    let Opened { inner, enc, .. } = unsealed.request;
+    let Unsealed {
+        generation,
+        request: Opened { inner, enc, .. },
+        sealer,
+    } = unsealed;
     let inner = Zeroizing::new(inner);
+    let sealer = match sealer {
+        AnswerSealer::Chunked(sealer) => {
+            let work = chunked::Work {
+                arrival,
+                held: (slot, room),
+                generation,
+            };
+            return chunked::answer(service, work, sealer, inner, &enc).await;
+        }
+        sealer => sealer,
+    };
     let inferred = service.infer(&generation, inner, Some(&enc[..])).await;
     let is_large = room.is_large();
     let _held = service.timing.wait_for_step(arrival, (slot, room)).await;
@@ -52,7 +70,7 @@ pub(super) async fn gateway(
         response,
         reservation,
     } = answer;
-    let sealed = offload(response.content.len(), || unsealed.sealer.seal(response))?;
+    let sealed = offload(response.content.len(), || sealer.seal(response))?;
     service.metrics.answers.inc();
     service.metrics.times.record(Phase::Seal, started.elapsed());
     if is_large || reservation.is_large() {
@@ -72,7 +90,7 @@ const MEDIA_TYPE: Problem = Problem::new(
     StatusCode::UNSUPPORTED_MEDIA_TYPE,
     "MEDIA_TYPE_UNSUPPORTED",
     "The request is not sealed",
-    "Send an encapsulated request as message/ohttp-req (RFC 9458), or one to several enclaves.",
+    "Send an encapsulated request as message/ohttp-req (RFC 9458) or message/ohttp-chunked-req, or one to several enclaves.",
 );
 const BUSY: Problem = Problem::new(
     StatusCode::SERVICE_UNAVAILABLE,

@@ -76,6 +76,9 @@ fn describe() -> Value {
     embeddings_responses["200"]["content"][vectors::MEDIA_TYPE] = json!({
         "schema": {"type": "string", "format": "binary", "description": "All vectors in one message: docs/CHANNEL.md."},
     });
+    embeddings_responses["200"]["content"][super::embeddings::STREAM_MEDIA_TYPE] = json!({
+        "schema": {"type": "string", "description": "With `stream`: lines of JSON. Each but the last is an item of `data`, the last has the other members: docs/PROTOCOL.md."},
+    });
     embeddings_responses["415"] = unsupported;
     embeddings_responses["200"]["headers"] = json!({
         "clearseal-receipt": {

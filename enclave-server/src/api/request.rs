@@ -30,6 +30,10 @@ pub(super) struct EmbeddingsRequest {
     /// Whether a text that is longer than the model reads is truncated (the default) or refused (`INPUT_TOO_LONG`).
     #[cfg_attr(test, schemars(with = "Option<bool>"))]
     pub(super) truncate: bool,
+    /// Whether the answer is a stream: lines of JSON (`application/x-ndjson`), one for each input in order, then one about all of
+    /// them. Of a request in chunks, lines are sent as they are computed.
+    #[cfg_attr(test, schemars(with = "Option<bool>"))]
+    pub(super) stream: bool,
     /// Required with token ids: a name of the model whose tokenizer made them (`TOKENIZER_UNNAMED`).
     pub(super) tokenizer: Option<String>,
     /// Which text the model reads before each input.
@@ -125,6 +129,7 @@ impl<'de> Visitor<'de> for Members<'_> {
         let (mut model, mut input, mut format) = (None, None, None);
         let (mut dimensions, mut truncate, mut tokenizer) = (None, None, None);
         let (mut prompt_name, mut prompt, mut input_type) = (None, None, None);
+        let mut stream: Option<Option<bool>> = None;
         let mut user: Option<Option<String>> = None;
         let mut ignored = Ignored::default();
         while let Some(name) = map.next_key::<String>()? {
@@ -135,6 +140,7 @@ impl<'de> Visitor<'de> for Members<'_> {
                 "encoding_format" => read_once(&mut format, "encoding_format", &mut map)?,
                 "dimensions" => read_once(&mut dimensions, "dimensions", &mut map)?,
                 "truncate" => read_once(&mut truncate, "truncate", &mut map)?,
+                "stream" => read_once(&mut stream, "stream", &mut map)?,
                 "tokenizer" => read_once(&mut tokenizer, "tokenizer", &mut map)?,
                 "prompt_name" => read_once(&mut prompt_name, "prompt_name", &mut map)?,
                 "prompt" => read_once(&mut prompt, "prompt", &mut map)?,
@@ -158,6 +164,7 @@ impl<'de> Visitor<'de> for Members<'_> {
             format: format.flatten().unwrap_or_default(),
             dimensions: dimensions.flatten().map(|JsonInteger(number)| number),
             truncate: truncate.flatten().unwrap_or(true),
+            stream: stream.flatten().unwrap_or(false),
             tokenizer: tokenizer.flatten(),
             prompt: PromptChoice {
                 name: prompt_name.flatten(),
@@ -172,12 +179,13 @@ impl<'de> Visitor<'de> for Members<'_> {
 
 /// The static name of a known member: an error must not quote the request.
 fn known_name(name: &str) -> Option<&'static str> {
-    const KNOWN: [&str; 10] = [
+    const KNOWN: [&str; 11] = [
         "model",
         "input",
         "encoding_format",
         "dimensions",
         "truncate",
+        "stream",
         "tokenizer",
         "prompt_name",
         "prompt",

@@ -71,7 +71,7 @@ fn wrong_form(error: &serde_json::Error, member: Option<&'static str>) -> ApiErr
         "REQUEST_INVALID",
         format!(
             "this is not an embeddings request{about} (line {}, column {}): `model` is a string; `input` a string, a list of strings, token ids or a list of lists of them; \
-             `encoding_format` \"float\", \"base64\" or \"tensors\"; `dimensions` a whole number; `truncate` true or false; `input_type` \"query\" or \"document\"; `tokenizer`, `prompt_name`, `prompt` and `user` strings; each at most once",
+             `encoding_format` \"float\", \"base64\" or \"tensors\"; `dimensions` a whole number; `truncate` and `stream` true or false; `input_type` \"query\" or \"document\"; `tokenizer`, `prompt_name`, `prompt` and `user` strings; each at most once",
             error.line(),
             error.column()
         ),

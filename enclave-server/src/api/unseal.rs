@@ -7,6 +7,7 @@ use getrandom::SysRng;
 use protocol::candidates::{self, Name};
 use protocol::inner::InnerResponse;
 use protocol::media_type;
+use protocol::ohttp::chunked::{self, ChunkError, ChunkSealer};
 use protocol::ohttp::{self, Opened, ResponseSealer, SealError};
 use rand_core::UnwrapErr;
 use zeroize::{Zeroize as _, Zeroizing};
@@ -25,6 +26,8 @@ pub(super) enum RequestForm {
     Single,
     /// To several, of which this is one: [`candidates`].
     Candidates,
+    /// To this one, in chunks: [`chunked`].
+    Chunked,
 }
 
 impl RequestForm {
@@ -34,6 +37,8 @@ impl RequestForm {
             Some(Self::Single)
         } else if is(candidates::REQUEST_MEDIA_TYPE) {
             Some(Self::Candidates)
+        } else if is(chunked::REQUEST_MEDIA_TYPE) {
+            Some(Self::Chunked)
         } else {
             None
         }
@@ -43,6 +48,7 @@ impl RequestForm {
         match self {
             Self::Single => ohttp::RESPONSE_MEDIA_TYPE,
             Self::Candidates => candidates::RESPONSE_MEDIA_TYPE,
+            Self::Chunked => chunked::RESPONSE_MEDIA_TYPE,
         }
     }
 }
@@ -56,22 +62,32 @@ pub(super) struct Unsealed {
 }
 
 /// Seals the answer to one request.
-pub(super) struct AnswerSealer {
-    sealer: ResponseSealer,
-    /// Name of the enclave that answers; only in [`RequestForm::Candidates`].
-    candidate: Option<Name>,
+pub(super) enum AnswerSealer {
+    Single(ResponseSealer),
+    /// Under the name of the enclave that answers.
+    Candidate(ResponseSealer, Name),
+    Chunked(ChunkSealer),
 }
 
 impl AnswerSealer {
     pub(super) fn seal(self, mut response: InnerResponse) -> Result<Vec<u8>, Problem> {
         let padded = encode_response(&response).map(Zeroizing::new);
         response.content.zeroize();
-        let sealed = self.sealer.seal(&padded?, &mut UnwrapErr(SysRng));
-        let sealed = sealed.map_err(|_| SEALING_FAILED)?;
-        Ok(match &self.candidate {
-            Some(name) => candidates::answer(name, &sealed),
-            None => sealed,
-        })
+        let padded = padded?;
+        let rng = &mut UnwrapErr(SysRng);
+        let sealed = match self {
+            Self::Single(sealer) => sealer.seal(&padded, rng),
+            Self::Candidate(sealer, name) => {
+                let sealed = sealer.seal(&padded, rng);
+                sealed.map(|sealed| candidates::answer(&name, &sealed))
+            }
+            Self::Chunked(sealer) => sealer.begin(rng).and_then(|(mut sealed, writer)| {
+                sealed.reserve_exact(padded.len() + padded.len() / 512 + 64);
+                writer.finish(&padded, &mut sealed)?;
+                Ok(sealed)
+            }),
+        };
+        sealed.map_err(|_| SEALING_FAILED)
     }
 }
 
@@ -84,22 +100,39 @@ pub(super) fn unseal(
     match form {
         RequestForm::Single => unseal_single(service, body),
         RequestForm::Candidates => unseal_candidates(service, body),
+        RequestForm::Chunked => unseal_chunked(service, body),
     }
 }
 
-fn unseal_single(service: &Service, body: &[u8]) -> Result<Unsealed, Problem> {
+/// Owner of the key that a request names in its first byte.
+fn find_generation(service: &Service, body: &[u8]) -> Result<Arc<Generation>, Problem> {
     let key_id = *body.first().ok_or(MALFORMED)?;
     let generation = service.keys.by_key_id(key_id, service.now());
-    let generation = generation.ok_or(KEY_UNKNOWN)?;
+    generation.ok_or(KEY_UNKNOWN)
+}
+
+fn unseal_chunked(service: &Service, body: &[u8]) -> Result<Unsealed, Problem> {
+    let generation = find_generation(service, body)?;
+    let opened = offload(body.len(), || generation.sealing.open_chunked(body));
+    let (request, sealer) = opened.map_err(|error| match error {
+        ChunkError::Seal(error) => seal_problem(error),
+        error => chunk_problem(error),
+    })?;
+    Ok(Unsealed {
+        generation,
+        request,
+        sealer: AnswerSealer::Chunked(sealer),
+    })
+}
+
+fn unseal_single(service: &Service, body: &[u8]) -> Result<Unsealed, Problem> {
+    let generation = find_generation(service, body)?;
     let opened = offload(body.len(), || generation.sealing.open(body));
     let (request, sealer) = opened.map_err(seal_problem)?;
     Ok(Unsealed {
         generation,
         request,
-        sealer: AnswerSealer {
-            sealer,
-            candidate: None,
-        },
+        sealer: AnswerSealer::Single(sealer),
     })
 }
 
@@ -117,10 +150,7 @@ fn unseal_candidates(service: &Service, body: &[u8]) -> Result<Unsealed, Problem
     Ok(Unsealed {
         generation,
         request,
-        sealer: AnswerSealer {
-            sealer,
-            candidate: Some(name),
-        },
+        sealer: AnswerSealer::Candidate(sealer, name),
     })
 }
 
@@ -132,6 +162,15 @@ fn seal_problem(error: SealError) -> Problem {
         SealError::TooLarge => TOO_LARGE,
         _ => MALFORMED,
     }
+}
+
+fn chunk_problem(error: ChunkError) -> Problem {
+    Problem::new(
+        StatusCode::BAD_REQUEST,
+        error.code(),
+        "A chunk of the request is missing, empty, or cannot be opened",
+        "Send the request again, sealed according to draft-ietf-ohai-chunked-ohttp-08.",
+    )
 }
 
 const MALFORMED: Problem = Problem::new(

@@ -19,7 +19,7 @@ const ITEMS: usize = 20_000;
 const BATCH: usize = 32;
 
 /// Starts enclave and host-proxy; returns the address of the latter.
-async fn stack(options: Options) -> (Listening, SocketAddr) {
+pub(crate) async fn stack(options: Options) -> (Listening, SocketAddr) {
     let enclave = Listening::start(options).await;
     let config = host_proxy::Config::try_parse_from([
         "host-proxy",
@@ -81,7 +81,7 @@ where
     (address, channels)
 }
 
-fn client(enclave: &Listening, host: SocketAddr) -> Client {
+pub(crate) fn client(enclave: &Listening, host: SocketAddr) -> Client {
     let time = Arc::clone(&enclave.rig.time);
     let client = Client::builder(format!("http://{host}"))
         .accept_simulated(true)

@@ -25,7 +25,7 @@ fn client_for(attested: &Attested, kem: Kem) -> ohttp::ClientRequest {
 }
 
 /// Fields that this protocol requires in each request. Each call has another nonce.
-fn terms(rig: &Rig, attested: &Attested, nonce: u8) -> Vec<(String, String)> {
+pub(crate) fn terms(rig: &Rig, attested: &Attested, nonce: u8) -> Vec<(String, String)> {
     let mut request = InnerRequest {
         method: String::new(),
         path: String::new(),

@@ -8,6 +8,7 @@
 
 mod bulk;
 mod channel;
+mod chunked;
 #[path = "../common/mod.rs"]
 mod common;
 mod forms;

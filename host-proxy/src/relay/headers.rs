@@ -6,14 +6,18 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 /// Names the enclave that should answer; a hint for load balancers, on which no security rests.
 pub(crate) const ENCLAVE_HINT: HeaderName = HeaderName::from_static("clearseal-enclave");
 
+/// Asks proxies between here and the client to pass an answer in chunks on while it arrives.
+const INCREMENTAL: HeaderName = HeaderName::from_static("incremental");
+
 /// Fields of a request that pass. Cookies, origin, addresses and languages would identify the client to the enclave.
 const TO_ENCLAVE: [HeaderName; 3] = [header::CONTENT_TYPE, header::ACCEPT, ENCLAVE_HINT];
 /// Fields of an answer that pass.
-const TO_CLIENT: [HeaderName; 5] = [
+const TO_CLIENT: [HeaderName; 6] = [
     header::CONTENT_TYPE,
     header::CONTENT_LENGTH,
     header::CACHE_CONTROL,
     header::RETRY_AFTER,
+    INCREMENTAL,
     ENCLAVE_HINT,
 ];
 

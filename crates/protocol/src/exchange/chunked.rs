@@ -7,12 +7,14 @@ use super::pending::{PendingResponse, PreparedRequest};
 use super::{Answer, ExchangeError, preferred_aeads};
 use crate::inner::stream::{ReadResponse, ResponseReader};
 use crate::inner::{InnerError, InnerRequest};
-use crate::ohttp::chunked::{self, ChunkOpener};
+use crate::ohttp::chunked::{self, ChunkError, ChunkOpener};
 use crate::terms;
 
 /// An answer in progress: the only object that can open it. Holds the salt and the key of the response: no `Debug`, no `Clone`.
 pub struct PendingChunks {
-    opener: ChunkOpener,
+    /// Until the end of the answer, or the first chunk that is refused.
+    opener: Option<ChunkOpener>,
+    failure: Option<ChunkError>,
     reader: ResponseReader,
     pending: PendingResponse,
 }
@@ -36,7 +38,8 @@ pub fn begin_chunked(
     Ok((
         sealed,
         PendingChunks {
-            opener,
+            opener: Some(opener),
+            failure: None,
             reader,
             pending,
         },
@@ -47,12 +50,38 @@ impl PendingChunks {
     /// Takes sealed bytes as they arrive.
     ///
     /// # Errors
-    /// [`ExchangeError::Chunk`] for bytes that this exchange's gateway did not seal at this place, [`ExchangeError::Inner`].
+    /// [`ExchangeError::Chunk`] for bytes that this exchange's gateway did not seal at this place, and for all after them or after
+    /// [`end`](Self::end); [`ExchangeError::Inner`].
     pub fn push(&mut self, sealed: &[u8]) -> Result<(), ExchangeError> {
+        let opener = self.opener.as_mut();
+        let opener = opener.ok_or(self.failure.unwrap_or(ChunkError::CutOff))?;
         let mut opened = Vec::new();
-        let pushed = self.opener.push(sealed, &mut opened);
+        let pushed = opener.push(sealed, &mut opened);
+        self.note(pushed.err());
         self.reader.push(&opened)?;
         Ok(pushed?)
+    }
+
+    /// A message with a refused chunk is never complete.
+    fn note(&mut self, failure: Option<ChunkError>) {
+        if failure.is_some() {
+            (self.opener, self.failure) = (None, failure);
+        }
+    }
+
+    /// Opens the last chunk where the answer ended: no content is missing from then on. [`finish`](Self::finish) does it as well.
+    ///
+    /// # Errors
+    /// [`ExchangeError::Chunk`] if the answer was cut off.
+    pub fn end(&mut self) -> Result<(), ExchangeError> {
+        let Some(opener) = self.opener.take() else {
+            return self.failure.map_or(Ok(()), |failure| Err(failure.into()));
+        };
+        let mut opened = Vec::new();
+        let ended = opener.finish(&mut opened);
+        self.note(ended.err());
+        self.reader.push(&opened)?;
+        Ok(ended?)
     }
 
     /// Status and fields, once they have arrived; the enclave sent them. `None` until the end if the answer is not a stream.
@@ -71,9 +100,7 @@ impl PendingChunks {
     /// # Errors
     /// [`ExchangeError::Chunk`] if it was cut off; those of [`PendingExchange::finish`](super::PendingExchange::finish).
     pub fn finish(mut self, now: UnixMillis) -> Result<Answer, ExchangeError> {
-        let mut opened = Vec::new();
-        self.opener.finish(&mut opened)?;
-        self.reader.push(&opened)?;
+        self.end()?;
         let ReadResponse {
             mut response,
             trailers,

@@ -9,8 +9,8 @@
 //! response    = response_nonce ‖ (varint(length) ‖ Seal("", chunk))* ‖ 0x00 ‖ Seal("final", chunk)
 //! ```
 //!
-//! The place of a chunk is part of its nonce, and the last one has associated data of its own. So a chunk that was left out,
-//! repeated or moved does not open, and a message without its last chunk is not complete. Only the last chunk may be empty.
+//! The place of a chunk is part of its nonce, and the last one has other associated data. So a chunk that was left out, repeated or
+//! moved does not open, and a message without its last chunk is not complete. Only the last chunk may be empty.
 
 use attestation::{Aead, SealingKey};
 use rand_core::CryptoRng;
