@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use sealed_index::{IndexKey, Statement};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
@@ -11,6 +12,9 @@ use crate::bulk::{Batch, Part};
 use crate::embeddings::Embeddings;
 use crate::error::Error;
 use crate::follow::{PolicyNews, PolicyStatus};
+use crate::index::{
+    Heads, IndexAnswer, IndexChange, IndexDescription, IndexQuery, IndexRow, IndexSettings,
+};
 use crate::message::Answer;
 use crate::rerank::Ranking;
 use crate::source::{PolicySource, SourceError};
@@ -76,6 +80,14 @@ impl Client {
     ) -> Result<Ranking, Error> {
         let ranking = self.client.rerank(model, query, documents, top_n);
         self.runtime.block_on(ranking)
+    }
+
+    /// The index of `key`: see [`crate::PrivateIndex::new`].
+    pub fn index(&self, key: IndexKey, heads: Option<Heads>) -> PrivateIndex<'_> {
+        PrivateIndex {
+            index: crate::PrivateIndex::new(self.client.clone(), key, heads),
+            runtime: &self.runtime,
+        }
     }
 
     /// Calls [`crate::Client::bulk`] until `stop` resolves.
@@ -144,6 +156,44 @@ impl Client {
     /// Blocking form of [`crate::Client::states`].
     pub fn states(&self) -> Vec<(String, State)> {
         self.client.states()
+    }
+}
+
+/// Blocking form of [`crate::PrivateIndex`]. The errors are the same.
+pub struct PrivateIndex<'a> {
+    index: crate::PrivateIndex,
+    runtime: &'a Runtime,
+}
+
+impl PrivateIndex<'_> {
+    /// Blocking form of [`crate::PrivateIndex::create`].
+    pub fn create(&self, settings: IndexSettings) -> Result<Statement, Error> {
+        self.runtime.block_on(self.index.create(settings))
+    }
+
+    /// Blocking form of [`crate::PrivateIndex::change`].
+    pub fn change(&self, rows: &[IndexRow], delete: &[String]) -> Result<IndexChange, Error> {
+        self.runtime.block_on(self.index.change(rows, delete))
+    }
+
+    /// Blocking form of [`crate::PrivateIndex::query`].
+    pub fn query(&self, query: &IndexQuery) -> Result<IndexAnswer, Error> {
+        self.runtime.block_on(self.index.query(query))
+    }
+
+    /// Blocking form of [`crate::PrivateIndex::describe`].
+    pub fn describe(&self) -> Result<IndexDescription, Error> {
+        self.runtime.block_on(self.index.describe())
+    }
+
+    /// Blocking form of [`crate::PrivateIndex::compact`].
+    pub fn compact(&self) -> Result<IndexDescription, Error> {
+        self.runtime.block_on(self.index.compact())
+    }
+
+    /// Blocking form of [`crate::PrivateIndex::delete`].
+    pub fn delete(&self) -> Result<u64, Error> {
+        self.runtime.block_on(self.index.delete())
     }
 }
 

@@ -128,6 +128,15 @@ pub enum Error {
     /// A sealed answer that is not what was asked for.
     #[error("the sealed answer is not a list of embeddings for the texts that were sent")]
     AnswerInvalid,
+    /// A sealed answer that is not about the index that was asked for.
+    #[error("the sealed answer is not about the index that was asked for")]
+    IndexAnswerInvalid,
+    /// The index does not continue the history that this client has seen.
+    #[error(transparent)]
+    IndexHistory(#[from] sealed_index::HistoryError),
+    /// The file of the heads that this client has seen cannot be used.
+    #[error(transparent)]
+    IndexHeads(#[from] crate::index::HeadsError),
     /// The operating system gives no random bytes.
     #[error("the operating system gives no random bytes")]
     NoRandomness,
@@ -160,6 +169,9 @@ impl Error {
             Self::RequestInvalid => "REQUEST_INVALID",
             Self::Service { code, .. } => code,
             Self::AnswerInvalid => "ANSWER_INVALID",
+            Self::IndexAnswerInvalid => "INDEX_ANSWER_INVALID",
+            Self::IndexHistory(error) => error.code(),
+            Self::IndexHeads(error) => error.code(),
             Self::NoRandomness => "NO_RANDOMNESS",
             Self::Internal => "INTERNAL",
         }
@@ -200,7 +212,11 @@ impl Error {
                 status: 429 | 503, ..
             } => "Try again later.",
             Self::Service { .. } => "Correct what the code names.",
-            Self::AnswerInvalid => "Update the client, and report it if it stays.",
+            Self::IndexHistory(error) => error.remedy(),
+            Self::IndexHeads(error) => error.remedy(),
+            Self::AnswerInvalid | Self::IndexAnswerInvalid => {
+                "Update the client, and report it if it stays."
+            }
             Self::NoRandomness | Self::Internal => {
                 "Restart the program, and report it if it stays."
             }

@@ -129,7 +129,7 @@ pub struct IndexHit {
     pub proof: Option<RowProof>,
 }
 
-/// What the service reports about an index.
+/// Description of an index by its service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct IndexDescription {
     #[serde(rename = "clearseal")]
@@ -184,7 +184,9 @@ impl PrivateIndex {
             settings.model = Some(session.manifest().model.id.clone());
         }
         let body = serde_json::to_vec(&settings).map_err(|_| Error::RequestInvalid)?;
-        let answer = self.ask(Method::POST, "/v1/indexes".to_owned(), body).await?;
+        let answer = self
+            .ask(Method::POST, "/v1/indexes".to_owned(), body)
+            .await?;
         let description: IndexDescription = parse(&answer)?;
         self.accept(description.statement())?;
         Ok(description.wrapped.index)
@@ -264,7 +266,9 @@ impl PrivateIndex {
     /// # Errors
     /// [`Error`].
     pub async fn describe(&self) -> Result<IndexDescription, Error> {
-        let answer = self.ask(Method::GET, self.path(""), self.at_body()?).await?;
+        let answer = self
+            .ask(Method::GET, self.path(""), self.at_body()?)
+            .await?;
         let description: IndexDescription = parse(&answer)?;
         self.accept(description.statement())?;
         Ok(description)

@@ -50,6 +50,7 @@ mod embeddings;
 mod error;
 mod follow;
 mod host;
+mod index;
 mod message;
 mod options;
 mod peers;
@@ -71,12 +72,21 @@ pub use embeddings::{Embedding, Embeddings};
 pub use error::{Error, Problem};
 pub use follow::{PolicyNews, PolicyProblem, PolicyStatus};
 pub use host::Host;
+pub use index::{
+    Heads, HeadsError, IndexAnswer, IndexChange, IndexDescription, IndexHit, IndexQuery, IndexRow,
+    IndexSettings, PrivateIndex,
+};
 pub use message::Answer;
 pub use protocol::bundle::AuditBundle;
 pub use protocol::candidates::MAX_CANDIDATES;
 pub use rerank::{Ranking, ScoredDocument};
+pub use sealed_index::{Head, IndexId, IndexKey, Statement};
 pub use source::{PolicySource, SourceError};
 pub use state::{Session, State};
 pub use stream::EmbeddingStream;
 pub use trust::PolicyChange;
 pub use witnesses::TrustPolicy;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -11,6 +11,7 @@ use protocol::receipt::ReceiptReport;
 use serde::Deserialize;
 
 use crate::error::Error;
+use crate::index::KEY_FIELD;
 use crate::state::Session;
 
 /// Fields that an HTTP library may add to a request and that have no meaning inside the seal.
@@ -103,7 +104,8 @@ impl Answer {
     }
 
     /// Returns receipt and evidence, for later verification, or `None` if there is no receipt. `with_content` adds request and
-    /// answer, so that an auditor can open the receipt's commitments.
+    /// answer, so that an auditor can open the receipt's commitments. Of a request about a private index it adds the salt alone: the request
+    /// holds the key of the index.
     pub fn bundle(&self, with_content: bool) -> Option<AuditBundle> {
         let Session {
             document,
@@ -112,8 +114,13 @@ impl Answer {
             ..
         } = &*self.session;
         let (document, manifest) = (document.clone(), manifest.clone());
-        let bundle = AuditBundle::of(&self.answer, document, manifest, with_content)?;
-        Some(bundle.with_crls(crls.to_vec()))
+        let has_key = holds_index_key(&self.answer.inner_request);
+        let bundle = AuditBundle::of(&self.answer, document, manifest, with_content && !has_key)?;
+        let bundle = bundle.with_crls(crls.to_vec());
+        match with_content && has_key {
+            true => bundle.with_salt_of(&self.answer.inner_request),
+            false => Some(bundle),
+        }
     }
 
     /// Converts the answer into an ordinary HTTP response, with the receipt in the field `clearseal-receipt`.
@@ -133,6 +140,14 @@ impl Answer {
         }
         http
     }
+}
+
+fn holds_index_key(inner_request: &[u8]) -> bool {
+    // A request that cannot be read is not disclosed either.
+    InnerRequest::decode(inner_request).map_or(true, |request| {
+        let mut names = request.headers.iter();
+        names.any(|(name, _)| name.eq_ignore_ascii_case(KEY_FIELD))
+    })
 }
 
 /// Parses the sealed error of an enclave that refused the request.

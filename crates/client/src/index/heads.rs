@@ -42,8 +42,11 @@ pub enum HeadsError {
     )]
     Malformed(PathBuf),
     /// The system refused.
-    #[error("{} cannot be read or written: {error}", path.display())]
-    #[coded("INDEX_HEADS_UNUSABLE", remedy = "Make it readable and writable, with space on its disk.")]
+    #[error("{} cannot be read or written: {error}", .path.display())]
+    #[coded(
+        "INDEX_HEADS_UNUSABLE",
+        remedy = "Make it readable and writable, with space on its disk."
+    )]
     Unusable {
         /// The file.
         path: PathBuf,
@@ -80,7 +83,9 @@ impl Heads {
         let heads = match File::open(&path) {
             Ok(file) => {
                 let mut bytes = Vec::new();
-                file.take(MAX_FILE).read_to_end(&mut bytes).map_err(unusable)?;
+                file.take(MAX_FILE)
+                    .read_to_end(&mut bytes)
+                    .map_err(unusable)?;
                 let json: Option<Json> = serde_json::from_slice(&bytes).ok();
                 let json = json.filter(|json| json.format == FORMAT);
                 json.ok_or(HeadsError::Malformed(path.clone()))?.heads
@@ -195,7 +200,10 @@ mod tests {
         heads.remove(&id(1)).unwrap();
         drop(heads);
         let heads = Heads::open(&path).unwrap();
-        assert_eq!((heads.get(&id(1)), heads.get(&id(2))), (None, Some(head(9))));
+        assert_eq!(
+            (heads.get(&id(1)), heads.get(&id(2))),
+            (None, Some(head(9)))
+        );
     }
 
     #[test]
