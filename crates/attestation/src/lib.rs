@@ -145,3 +145,7 @@ pub use policy::{
 pub use report::{AttestationReport, CheckLog, Proof, Row, RowId, RowSpec, RowState, Verdict};
 pub use signatures::{MAX_PENDING, PendingSignature, SignatureMemory};
 pub use time::{ClockOffset, UnixMillis};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

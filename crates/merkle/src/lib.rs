@@ -31,3 +31,7 @@ pub type Hash = [u8; 32];
 
 /// Longest path: a tree of 2^63 leaves is 63 levels high, and a consistency path has one node more.
 pub const MAX_PATH: usize = 64;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -64,3 +64,7 @@ pub mod vectors;
 pub mod x25519;
 #[cfg(not(target_family = "wasm"))]
 pub mod x_wing;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
