@@ -16,7 +16,10 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub(crate) use embed::{EmbedArgs, Field, Format};
-pub(crate) use index::{IndexCheckArgs, IndexCommand, IndexMigrateArgs};
+pub(crate) use index::{
+    IndexAddArgs, IndexCheckArgs, IndexCommand, IndexCreateArgs, IndexDeleteRowsArgs,
+    IndexMigrateArgs, IndexQueryArgs, IndexServiceArgs,
+};
 pub(crate) use model::{ModelCommand, ModelInspectArgs, ModelLockArgs, ModelSealArgs};
 pub(crate) use policy::{PolicyCheckArgs, PolicyCommand, PolicyKmsArgs};
 pub(crate) use proxy::ProxyArgs;
@@ -79,7 +82,7 @@ pub(crate) enum Command {
     /// Exit status: 0 if every line has a row; 1 if the enclave was refused; 2 if the service could not be asked; 3 if the service
     /// refused some lines and all other lines have rows.
     Embed(EmbedArgs),
-    /// Check that the rows of an index are of one model, or embed its texts again.
+    /// Search privately in an index that only an enclave with its key can read; or check that the rows of a file are of one model.
     Index {
         #[command(subcommand)]
         command: IndexCommand,

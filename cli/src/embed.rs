@@ -18,7 +18,7 @@ use crate::failure::{describe, report_failure};
 use crate::follow;
 use crate::notice::notice;
 use batch::{BATCH_BYTES, read_batches};
-use retry::retry;
+pub(crate) use retry::retry;
 
 pub(crate) use batch::make_batches;
 pub(crate) use bulk::embed_batches;

@@ -18,6 +18,7 @@ mod moment;
 mod notice;
 mod policy;
 mod private;
+mod private_index;
 mod proxy;
 mod receipt;
 mod release;
@@ -84,6 +85,9 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
             command: VerifyCommand::Bundle(args),
         } => receipt::verify_bundle(args),
         Command::Verify {
+            command: VerifyCommand::Answer(args),
+        } => private_index::verify(args),
+        Command::Verify {
             command: VerifyCommand::Log(args),
         } => log::verify(args),
         Command::Verify {
@@ -124,6 +128,27 @@ fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Index {
             command: IndexCommand::Migrate(args),
         } => index::migrate(args),
+        Command::Index {
+            command: IndexCommand::Create(args),
+        } => private_index::create(args),
+        Command::Index {
+            command: IndexCommand::Add(args),
+        } => private_index::add(args),
+        Command::Index {
+            command: IndexCommand::Query(args),
+        } => private_index::query(args),
+        Command::Index {
+            command: IndexCommand::Info(args),
+        } => private_index::info(args),
+        Command::Index {
+            command: IndexCommand::Compact(args),
+        } => private_index::compact(args),
+        Command::Index {
+            command: IndexCommand::DeleteRows(args),
+        } => private_index::delete_rows(args),
+        Command::Index {
+            command: IndexCommand::Purge(args),
+        } => private_index::purge(args),
         Command::Rerank(args) => rerank::rerank(args),
         Command::Proxy(args) => proxy::proxy(args),
         Command::Completions { shell } => manual::completions(*shell),
@@ -162,6 +187,9 @@ fn find_coded<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a dyn Coded> {
         .or_else(|| of::<protocol::bundle::BundleError>(cause))
         .or_else(|| of::<protocol::items::ItemsError>(cause))
         .or_else(|| of::<index::IndexError>(cause))
+        .or_else(|| of::<sealed_index::IndexError>(cause))
+        .or_else(|| of::<sealed_index::ProofError>(cause))
+        .or_else(|| of::<clearseal_client::HeadsError>(cause))
         .or_else(|| of::<::attestation::EvidenceError>(cause))
         .or_else(|| of::<::attestation::PolicyError>(cause))
         .or_else(|| of::<merkle::json::FormatError>(cause))

@@ -41,6 +41,9 @@ pub(crate) enum VerifyCommand {
     Receipt(VerifyReceiptArgs),
     /// Verify an audit bundle: the attestation and the receipt as one chain, at the time of the receipt.
     Bundle(VerifyBundleArgs),
+    /// Verify the answer of a private index: attestation and receipt, that the receipt commits to the answer, and that each of its rows
+    /// is in the index. Reads the file that `index query --answer` wrote.
+    Answer(VerifyBundleArgs),
     /// Verify that a receipt is in the signed tree of a transparency log, and that two tree heads belong to one history.
     Log(VerifyLogArgs),
     /// Verify that hosts publish the log of a client's keys, and give the same keys to an unknown client.

@@ -7,7 +7,7 @@ use clearseal_client::Error;
 use crate::notice::notice;
 
 /// Repeats `ask` after transient failures, such as the restart of a load balancer, so that they do not end a long run.
-pub(super) fn retry<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+pub(crate) fn retry<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
     loop {
         match ask() {
