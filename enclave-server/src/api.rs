@@ -27,6 +27,7 @@ mod encoding;
 mod error;
 mod exchange;
 mod gateway;
+mod indexes;
 pub mod inner;
 mod input;
 mod log;

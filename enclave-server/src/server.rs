@@ -21,6 +21,8 @@ use crate::api::models::{Models, ModelsError, ServedModel, Task, check_names};
 use crate::api::state::InnerState;
 use crate::api::{self, AnswerSteps, Limits, Service};
 use crate::config::{Config, Simulation};
+use crate::indexes::Indexes;
+use crate::indexes::store::{BlobStore, ParentStore};
 use crate::keys::{Description, KeyError, Keyring, Periods};
 use crate::listener::{BindError, IDLE_TIMEOUT, Listener};
 use crate::maintenance::Maintenance;
@@ -117,8 +119,11 @@ impl Server {
             opening_bytes: config.large_request_bytes / 8 * 3,
             max_replay_entries: REPLAY_ENTRIES,
         };
+        let store = config.indexes.clone().map(ParentStore::new);
+        let store = store.map(|store| Arc::new(store) as Arc<dyn BlobStore>);
         let state = InnerState {
             models,
+            indexes: Indexes::new(store, config.index_memory, config.threads()),
             answers: Budget::new(config.large_request_bytes / 8 * 3, MAX_WAIT),
             counters: Counters::default(),
         };

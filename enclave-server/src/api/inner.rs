@@ -19,13 +19,21 @@ use super::error::ApiError;
 use super::models::{ServedModel, Task};
 use super::rerank::rerank;
 use super::state::InnerState;
-use super::{counters, encoding};
+use super::{counters, encoding, indexes};
 
 /// The private router. Errors are in OpenAI's format.
 pub fn router(state: Arc<InnerState>) -> Router {
     Router::new()
         .route("/v1/embeddings", post(embeddings))
         .route("/v1/rerank", post(rerank))
+        .route("/v1/indexes", post(indexes::create))
+        .route(
+            "/v1/indexes/{id}",
+            get(indexes::describe).delete(indexes::delete),
+        )
+        .route("/v1/indexes/{id}/rows", post(indexes::change))
+        .route("/v1/indexes/{id}/query", post(indexes::query))
+        .route("/v1/indexes/{id}/compact", post(indexes::compact))
         .route("/v1/models", get(models))
         .route("/v1/models/{*model}", get(model))
         .route("/v1/counters", get(counters::counters))

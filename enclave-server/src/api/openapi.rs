@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::input::{Input, MAX_INPUTS, MAX_PIECES};
 use super::request::EmbeddingsRequest;
-use super::{counters, embeddings, error, inner, rerank};
+use super::{counters, embeddings, error, indexes, inner, rerank};
 
 // The reader is written by hand, so the description is too; `tests/service/openapi.rs` compares both.
 impl JsonSchema for Input {
@@ -44,6 +44,14 @@ fn describe() -> Value {
     let mut answers_generator = settings.for_serialize().into_generator();
     let request = requests.subschema_for::<EmbeddingsRequest>();
     let pairs = requests.subschema_for::<rerank::RerankRequest>();
+    let create = requests.subschema_for::<indexes::CreateIndexRequest>();
+    let change = requests.subschema_for::<indexes::ChangeIndexRequest>();
+    let query = requests.subschema_for::<indexes::QueryIndexRequest>();
+    let at = requests.subschema_for::<indexes::AtRequest>();
+    let index = answers_generator.subschema_for::<indexes::Description>();
+    let changed = answers_generator.subschema_for::<indexes::ChangeAnswer<'_>>();
+    let found = answers_generator.subschema_for::<indexes::QueryAnswer<'_>>();
+    let deleted = answers_generator.subschema_for::<indexes::DeletedIndex>();
     let ranking = answers_generator.subschema_for::<rerank::Body<'_>>();
     let embeddings = answers_generator.subschema_for::<embeddings::Body<'_>>();
     let list = answers_generator.subschema_for::<inner::List<'_>>();
@@ -90,6 +98,36 @@ fn describe() -> Value {
     let mut ranking_responses = answers("Scored documents, the best first.", &ranking);
     ranking_responses["415"] = embeddings_responses["415"].clone();
     ranking_responses["200"]["headers"] = embeddings_responses["200"]["headers"].clone();
+    let key = json!({
+        "name": "clearseal-index-key",
+        "in": "header",
+        "required": true,
+        "description": "Key of the index: 32 random bytes that the client made, base64url without padding. Its id is derived from it.",
+        "schema": {"type": "string"},
+    });
+    let id = json!({
+        "name": "id",
+        "in": "path",
+        "required": true,
+        "description": "Id of the index, 32 hexadecimal digits.",
+        "schema": {"type": "string"},
+    });
+    let on_index = |operation: &str,
+                    summary: &str,
+                    body: Option<&Schema>,
+                    description: &str,
+                    answer: &Schema| {
+        let mut described = json!({
+            "operationId": operation,
+            "summary": summary,
+            "parameters": if operation == "createIndex" { json!([key]) } else { json!([key, id]) },
+            "responses": answers(description, answer),
+        });
+        if let Some(body) = body {
+            described["requestBody"] = json!({"content": {"application/json": {"schema": body}}});
+        }
+        described
+    };
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -116,6 +154,22 @@ fn describe() -> Value {
                     "requestBody": {"required": true, "content": {"application/json": {"schema": pairs}}},
                     "responses": ranking_responses,
                 },
+            },
+            "/v1/indexes": {
+                "post": on_index("createIndex", "Creates a private index", Some(&create), "The empty index.", &index),
+            },
+            "/v1/indexes/{id}": {
+                "get": on_index("describeIndex", "Describes a private index", Some(&at), "The index.", &index),
+                "delete": on_index("deleteIndex", "Deletes a private index", None, "The number of deleted objects.", &deleted),
+            },
+            "/v1/indexes/{id}/rows": {
+                "post": on_index("changeIndex", "Puts and deletes rows in one change", Some(&change), "The change, which is stored.", &changed),
+            },
+            "/v1/indexes/{id}/query": {
+                "post": on_index("queryIndex", "Finds the most similar rows", Some(&query), "The best rows, the best first.", &found),
+            },
+            "/v1/indexes/{id}/compact": {
+                "post": on_index("compactIndex", "Removes what is left of replaced and deleted rows", Some(&at), "The index.", &index),
             },
             "/v1/models": {
                 "get": {

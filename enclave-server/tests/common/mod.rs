@@ -6,6 +6,7 @@
     reason = "each test binary uses a part of it"
 )]
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -23,6 +24,8 @@ use enclave_server::api::counters::Counters;
 use enclave_server::api::models::{Models, ServedModel, Task};
 use enclave_server::api::state::InnerState;
 use enclave_server::api::{self, AnswerSteps, Limits, Service};
+use enclave_server::indexes::Indexes;
+use enclave_server::indexes::store::BlobStore;
 use enclave_server::keys::{Description, Keyring, Periods};
 use enclave_server::nsm::{Nsm, SimulatedNsm};
 use enclave_server::{Clock, Moment};
@@ -111,6 +114,8 @@ pub struct Options {
     pub others: Vec<(&'static str, Arc<dyn Encoder>)>,
     /// The model scores pairs of texts.
     pub reads_pairs: bool,
+    /// Store of indexes.
+    pub store: Option<Arc<dyn BlobStore>>,
 }
 
 pub const LIMITS: Limits = Limits {
@@ -134,6 +139,7 @@ impl Default for Options {
             prompts: Prompts::default(),
             others: Vec::new(),
             reads_pairs: false,
+            store: None,
         }
     }
 }
@@ -218,6 +224,7 @@ impl Rig {
         };
         let state = Arc::new(InnerState {
             models: Models::new(std::iter::once(model).chain(others).collect()).unwrap(),
+            indexes: Indexes::new(options.store, 64 << 20, NonZeroUsize::MIN),
             answers: Budget::new(16 << 20, Duration::from_millis(10)),
             counters: Counters::default(),
         });
