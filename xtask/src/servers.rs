@@ -74,10 +74,10 @@ impl Signals {
     }
 }
 
-/// Where the enclave has its model from.
+/// Where the enclave has its models from.
 pub(crate) enum ModelSource {
-    /// A plain folder, with its lock where it is not the standard model.
-    Folder(PathBuf, Option<PathBuf>),
+    /// Plain folders, each with its lock; the standard model needs none where it is the only one.
+    Folders(Vec<(PathBuf, Option<PathBuf>)>),
     /// The proxy, sealed; a simulated KMS releases the key.
     Sealed(Sealed),
 }
@@ -166,10 +166,12 @@ impl Servers {
                 // Otherwise the environment's value would apply together with --parent.
                 command.env_remove("CLEARSEAL_MODEL");
                 command.env_remove("CLEARSEAL_MODEL_LOCK");
-                if let ModelSource::Folder(folder, lock) = how.model {
-                    command.arg("--model").arg(folder);
-                    if let Some(lock) = lock {
-                        command.arg("--model-lock").arg(lock);
+                if let ModelSource::Folders(folders) = how.model {
+                    for (folder, lock) in folders {
+                        command.arg("--model").arg(folder);
+                        if let Some(lock) = lock {
+                            command.arg("--model-lock").arg(lock);
+                        }
                     }
                     // Whichever replica a client asks for the development policy, it judges the others too.
                     if let Some(root) = &shared_root {

@@ -23,9 +23,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", env = "CLEARSEAL_TRUST_POLICY_FILE")]
     policy: Option<PathBuf>,
     /// Read the model from this folder, instead of sealed and with a key that a simulated KMS releases. Its lock is DIR.lock.json,
-    /// which the first start writes
+    /// which the first start writes. Repeat it to serve several models
     #[arg(long, value_name = "DIR", conflicts_with = "model_id")]
-    model: Option<PathBuf>,
+    model: Vec<PathBuf>,
     /// Download this model from Hugging Face's hub, or the one of $HF_ENDPOINT, and read it from a folder. $HF_TOKEN opens gated
     /// models. The lock that the first start writes pins the files
     #[arg(long, value_name = "ORG/NAME", value_parser = hub::parse_name)]
@@ -65,21 +65,24 @@ pub(crate) fn run(options: Options) -> Result<()> {
     let packages = needs::packages()?
         .map(|mut install| Started::new(&mut install, &logs.join("npm.log")))
         .transpose()?;
-    let folder = match (&options.model, &hub) {
-        (Some(folder), _) => folder.clone(),
-        (None, Some(hub)) => download(hub, &mut steps, &logs)?,
-        (None, None) => paths::model()?,
+    let folders = match &hub {
+        Some(hub) => vec![download(hub, &mut steps, &logs)?],
+        None => options.model.clone(),
     };
     let name = hub.as_ref().map(HubModel::name);
-    let mut lock = None;
-    match options.model.is_some() || name.is_some() {
-        true => steps.quick("Model", || {
-            let found = model::lock_folder(&folder, name)?;
-            let outcome = report(&folder, &found);
-            lock = Some(found);
-            Ok(outcome)
+    let mut locked = Vec::new();
+    let standard = paths::model()?;
+    match folders.is_empty() {
+        true => steps.quick("Model, 92 MB", || model::fetch(None, &standard))?,
+        false => steps.quick("Model", || {
+            let mut outcomes = Vec::new();
+            for folder in &folders {
+                let found = model::lock_folder(folder, name)?;
+                outcomes.push(report(folder, &found));
+                locked.push((folder.clone(), found));
+            }
+            Ok(outcomes.join("; "))
         })?,
-        false => steps.quick("Model, 92 MB", || model::fetch(None, &folder))?,
     }
     steps.watch(
         "enclave-server, host-proxy and kms-simulator",
@@ -106,22 +109,23 @@ pub(crate) fn run(options: Options) -> Result<()> {
         }
         None => steps.quick("Page", || Ok("up to date".to_owned()))?,
     }
-    let path = lock.as_ref().and_then(|lock| lock.path.clone());
-    let mut source = ModelSource::Folder(folder.clone(), path);
+    let mut source = ModelSource::Folders(list_folders(&locked));
     steps.quick("Sealed model", || {
         let binaries = servers::programs()?;
-        if let Some(lock) = &lock {
+        if locked.is_empty() {
+            let (sealed, outcome) = Sealed::prepare(&binaries, &standard)?;
+            source = ModelSource::Sealed(sealed);
+            return Ok(outcome.to_owned());
+        }
+        for (folder, lock) in &locked {
             if let (Some(path), true) = (&lock.path, lock.is_new) {
                 // A lock without a self-test would stay without one.
-                let vectors = self_test(&binaries, &folder, path)
+                let vectors = self_test(&binaries, folder, path)
                     .inspect_err(|_| drop(std::fs::remove_file(path)))?;
                 model::add_self_test(path, &vectors)?;
             }
-            return Ok("none: the model is read from a folder".to_owned());
         }
-        let (sealed, outcome) = Sealed::prepare(&binaries, &folder)?;
-        source = ModelSource::Sealed(sealed);
-        Ok(outcome.to_owned())
+        Ok("none: each model is read from a folder".to_owned())
     })?;
     let mut servers = None;
     steps.quick("Servers", || {
@@ -136,7 +140,9 @@ pub(crate) fn run(options: Options) -> Result<()> {
     })?;
     let servers = servers.context("the servers did not start")?;
     let key = match source {
-        ModelSource::Folder(..) => "The model was read from a folder: no key was released for it.",
+        ModelSource::Folders(..) => {
+            "Each model was read from a folder: no key was released for it."
+        }
         ModelSource::Sealed(_) => "So is the KMS that released the key of its sealed model.",
     };
     let fleet = match options.replicas {
@@ -149,6 +155,19 @@ pub(crate) fn run(options: Options) -> Result<()> {
         logs.display()
     );
     servers.watch(&signals)
+}
+
+/// The folders with their locks. Several models need one each, so the standard one gets the lock that is compiled in.
+fn list_folders(locked: &[(PathBuf, FolderLock)]) -> Vec<(PathBuf, Option<PathBuf>)> {
+    let compiled = paths::root().join("enclave-server/model.lock.json");
+    let lock_of = |lock: &FolderLock| match (&lock.path, locked.len()) {
+        (None, 2..) => Some(compiled.clone()),
+        (path, _) => path.clone(),
+    };
+    let folders = locked.iter();
+    folders
+        .map(|(folder, lock)| (folder.clone(), lock_of(lock)))
+        .collect()
 }
 
 /// Downloads the model of a hub in two steps; asks the hub nothing if an earlier start did.
