@@ -93,7 +93,7 @@ impl PartFailed {
     }
 }
 
-/// What the receipt of an answer states about its request.
+/// Claims about a request, for the receipt of its answer.
 pub(super) struct Claims {
     started: Instant,
     request_hash: [u8; 32],
@@ -146,7 +146,8 @@ impl Service {
         inner: Zeroizing<Vec<u8>>,
         enc: Option<&[u8]>,
     ) -> Result<Inferred, ApiError> {
-        let (request, claims) = self.accept(generation, inner, enc)?;
+        let (request, claims) = self.accept(generation, &inner, enc)?;
+        drop(inner);
         let response = self.dispatch(request, claims.salt()).await;
         Ok(collect_answer(response, claims).await)
     }
@@ -158,7 +159,8 @@ impl Service {
         inner: Zeroizing<Vec<u8>>,
         enc: &[u8],
     ) -> Result<InferredParts, ApiError> {
-        let (request, claims) = self.accept(generation, inner, Some(enc))?;
+        let (request, claims) = self.accept(generation, &inner, Some(enc))?;
+        drop(inner);
         let response = self.dispatch(request, claims.salt()).await;
         let is_stream = response.extensions().get::<IsStream>().is_some();
         Ok(match is_stream && response.status().is_success() {
@@ -171,12 +173,12 @@ impl Service {
     fn accept(
         &self,
         generation: &Generation,
-        inner: Zeroizing<Vec<u8>>,
+        inner: &[u8],
         enc: Option<&[u8]>,
     ) -> Result<(InnerRequest, Claims), ApiError> {
         let started = Instant::now();
         let now = self.now();
-        let (request, unpadded) = InnerRequest::decode_any(&inner)
+        let (request, unpadded) = InnerRequest::decode_any(inner)
             .map_err(|error| ApiError::from_coded(StatusCode::BAD_REQUEST, &error, error.code()))?;
         let AcceptedTerms {
             terms,
