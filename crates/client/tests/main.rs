@@ -6,3 +6,4 @@ mod policy;
 mod renewal;
 mod revocation;
 mod tls;
+mod witnesses;
