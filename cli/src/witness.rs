@@ -4,6 +4,7 @@
 //! database that belongs to it, and the witness starts with no other.
 
 mod config;
+mod memory;
 mod server;
 mod store;
 
@@ -55,6 +56,27 @@ pub(crate) enum WitnessError {
         remedy = "Restore nothing older: find the database itself. If it is lost, give up the key, and make a new witness with another name and key."
     )]
     Lost(String),
+    /// A checkpoint that this witness cosigned is newer than its database.
+    #[error(
+        "this witness has cosigned a tree of {size} entries of {origin}, which its database does not have"
+    )]
+    #[coded(
+        "WITNESS_DATABASE_OLD",
+        remedy = "The database is an older copy: find the newest one. If it is lost, give up the key, and make a new witness with another name and key."
+    )]
+    Old {
+        /// Name of the log.
+        origin: String,
+        /// Size of the tree.
+        size: u64,
+    },
+    /// No source can say whether the database is the newest.
+    #[error("none of the configured sources answers")]
+    #[coded(
+        "WITNESS_SOURCES_UNREACHABLE",
+        remedy = "Check the addresses and the network, and start the witness again: without an answer it could cosign a second history."
+    )]
+    Unconfirmed,
     /// The disk, or another process.
     #[error("the database cannot be used: {0}")]
     #[coded(
@@ -131,7 +153,10 @@ fn serve(args: &WitnessArgs) -> Result<ExitCode> {
         .enable_all()
         .build()
         .context("the operating system gives no threads")?;
-    runtime.block_on(server::serve(config, signer, store))?;
+    runtime.block_on(async {
+        memory::compare(&config, signer.verifier(), &store).await?;
+        server::serve(config, signer, store).await
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

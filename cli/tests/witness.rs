@@ -185,6 +185,66 @@ fn a_witness_without_its_database_does_not_start() {
     drop(Process::start(folder.path()));
 }
 
+/// A restored backup is found by a newer cosignature of the witness itself.
+#[test]
+fn an_older_copy_of_the_database_does_not_start() {
+    let (folder, _) = initialized();
+    let (database, older) = (folder.path().join("w.redb"), folder.path().join("older"));
+    let log = SmallLog::new(1);
+    let witness = Process::start(folder.path());
+    assert_eq!(witness.post(&log.request(0, 5).to_text()).0, 200);
+    drop(witness);
+    std::fs::copy(&database, &older).unwrap();
+    let witness = Process::start(folder.path());
+    let (_, _, line) = witness.post(&log.request(5, 9).to_text());
+    drop(witness);
+    let mut note = log.note(9);
+    for signature in parse_signatures(line.as_bytes()).unwrap() {
+        note.sign(signature);
+    }
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let source = format!(
+        "sources = [\"http://{}/v1/deployment\"]\n",
+        listener.local_addr().unwrap()
+    );
+    let config = folder.path().join("witness.toml");
+    let text = std::fs::read_to_string(&config).unwrap() + &source;
+    std::fs::write(&config, text).unwrap();
+    let body = note.to_string();
+    let server = std::thread::spawn(move || {
+        for stream in listener.incoming().take(2) {
+            let mut stream = stream.unwrap();
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") {
+                stream.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            assert!(head.starts_with(b"GET /v1/deployment/checkpoint "));
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                body.len()
+            );
+            stream.write_all((head + &body).as_bytes()).unwrap();
+        }
+    });
+    drop(Process::start(folder.path()));
+    std::fs::rename(&older, &database).unwrap();
+    let refused = command(folder.path(), "run");
+    assert_eq!(refused.status, 2);
+    assert!(
+        refused.err.contains("WITNESS_DATABASE_OLD"),
+        "{}",
+        refused.err
+    );
+    server.join().unwrap();
+    // The listener is closed now.
+    let alone = command(folder.path(), "run");
+    assert_eq!(alone.status, 2);
+    let code = "WITNESS_SOURCES_UNREACHABLE";
+    assert!(alone.err.contains(code), "{}", alone.err);
+}
+
 #[test]
 fn a_cosigned_record_is_verified_offline() {
     let (folder, key) = initialized();

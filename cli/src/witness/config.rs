@@ -18,6 +18,8 @@ struct Written {
     key: PathBuf,
     database: PathBuf,
     logs: Vec<String>,
+    #[serde(default)]
+    sources: Vec<String>,
 }
 
 /// A configuration. Its paths are relative to the folder of its file.
@@ -27,6 +29,8 @@ pub(super) struct Config {
     pub(super) key: PathBuf,
     pub(super) database: PathBuf,
     pub(super) logs: Vec<Verifier>,
+    /// Addresses before `/checkpoint`, at which checkpoints with this witness's cosignatures are.
+    pub(super) sources: Vec<String>,
 }
 
 impl Config {
@@ -63,6 +67,7 @@ impl Config {
             key: folder.join(written.key),
             database: folder.join(written.database),
             logs,
+            sources: written.sources,
         })
     }
 }

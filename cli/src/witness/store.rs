@@ -163,6 +163,16 @@ impl Store {
         outcome
     }
 
+    /// The last tree that was cosigned of the log with this origin.
+    pub(super) fn tree(&self, origin: &str) -> Result<Option<Tree>, StoreError> {
+        let trees = self.0.begin_read()?.open_table(TREES)?;
+        let stored = trees.get(origin)?;
+        Ok(stored.map(|stored| {
+            let (size, root, _) = stored.value();
+            Tree { size, root: *root }
+        }))
+    }
+
     /// The kept proofs of two histories: origin, and two checkpoints of one size.
     pub(super) fn list_forks(&self) -> Result<Vec<[String; 3]>, StoreError> {
         let read = self.0.begin_read()?;
