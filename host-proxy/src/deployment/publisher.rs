@@ -151,8 +151,8 @@ impl Deployment {
         }
     }
 
-    /// Proves that the keys in this evidence are in the published log. Waits where they were added a moment ago. Empty where there is no
-    /// proof.
+    /// Proves that the keys in this evidence are in the published log. Waits where they were added a moment ago. Empty where the log does not
+    /// have them.
     pub(crate) async fn prove(&self, evidence: &[u8], deadline: Instant) -> Bytes {
         let Some((inner, manifest)) = self.0.as_ref().zip(manifest(evidence)) else {
             return Bytes::new();
@@ -330,7 +330,7 @@ impl Inner {
         match tokio::task::spawn_blocking(move || files::read_records(&folder)).await {
             Ok(Ok(records)) => records.into_iter().for_each(|record| self.add(record)),
             Ok(Err(error)) => {
-                tracing::warn!(folder = shown, %error, "the folder of records cannot be read")
+                tracing::warn!(folder = shown, %error, "the folder of records cannot be read");
             }
             Err(_) => {}
         }

@@ -65,6 +65,13 @@ struct Open {
     published: Option<Head>,
 }
 
+/// The open file and its checkpoints at one moment.
+struct Snapshot {
+    database: Arc<Database>,
+    signed: Option<Head>,
+    published: Option<Head>,
+}
+
 /// Numbers of a file that was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
@@ -115,7 +122,11 @@ impl DeploymentStore {
     /// # Errors
     /// Those of [`open`](Self::open).
     pub fn verify(&self) -> Result<Verified, DeploymentError> {
-        let (database, signed, published) = self.read()?;
+        let Snapshot {
+            database,
+            signed,
+            published,
+        } = self.read()?;
         let transaction = database.begin_read()?;
         let verified = || rebuild(&transaction, [published.as_ref(), signed.as_ref()]);
         catch(verified)
@@ -159,17 +170,17 @@ impl DeploymentStore {
 
     /// The newest checkpoint.
     pub(crate) fn signed(&self) -> Result<Option<Head>, DeploymentError> {
-        Ok(self.read()?.1)
+        Ok(self.read()?.signed)
     }
 
     /// The checkpoint that readers are shown.
     pub(crate) fn published(&self) -> Result<Option<Head>, DeploymentError> {
-        Ok(self.read()?.2)
+        Ok(self.read()?.published)
     }
 
     /// The record of an entry.
     pub(crate) fn record(&self, entry: &Hash) -> Result<Option<Vec<u8>>, DeploymentError> {
-        let (database, ..) = self.read()?;
+        let Snapshot { database, .. } = self.read()?;
         let records = database.begin_read()?.open_table(RECORDS)?;
         let found = records.get(entry)?;
         Ok(found.map(|record| record.value().to_vec()))
@@ -180,7 +191,11 @@ impl DeploymentStore {
     /// # Errors
     /// Those of reading the file.
     pub fn proof(&self, entry: &Hash) -> Result<Option<TlogProof>, DeploymentError> {
-        let (database, _, published) = self.read()?;
+        let Snapshot {
+            database,
+            published,
+            ..
+        } = self.read()?;
         let Some(Head { note, tree }) = published else {
             return Ok(None);
         };
@@ -201,7 +216,7 @@ impl DeploymentStore {
 
     /// Consistency path from the tree of the first `from` entries to that of the first `to`.
     pub(crate) fn consistency(&self, from: u64, to: u64) -> Result<Vec<Hash>, DeploymentError> {
-        let (database, ..) = self.read()?;
+        let Snapshot { database, .. } = self.read()?;
         let transaction = database.begin_read()?;
         prove::consistency(&Reader::new(&transaction)?, from, to)
     }
@@ -212,7 +227,11 @@ impl DeploymentStore {
         tile: Tile,
         is_entries: bool,
     ) -> Result<Option<Vec<u8>>, DeploymentError> {
-        let (database, _, published) = self.read()?;
+        let Snapshot {
+            database,
+            published,
+            ..
+        } = self.read()?;
         let size = published.map_or(0, |head| head.tree.size);
         let complete = size >> (HEIGHT * tile.level);
         let last = tile.positions().last().map(|position| position.index);
@@ -233,7 +252,11 @@ impl DeploymentStore {
 
     /// Entries of the published tree from `from` on, at most `count`.
     pub(crate) fn entries(&self, from: u64, count: usize) -> Result<Vec<Hash>, DeploymentError> {
-        let (database, _, published) = self.read()?;
+        let Snapshot {
+            database,
+            published,
+            ..
+        } = self.read()?;
         let size = published.map_or(0, |head| head.tree.size);
         let entries = database.begin_read()?.open_table(ENTRIES)?;
         let mut found = Vec::new();
@@ -243,7 +266,7 @@ impl DeploymentStore {
         Ok(found)
     }
 
-    fn read(&self) -> Result<(Arc<Database>, Option<Head>, Option<Head>), DeploymentError> {
+    fn read(&self) -> Result<Snapshot, DeploymentError> {
         let guard = self.opened()?;
         let open = guard.as_ref().ok_or_else(closed)?;
         let Open {
@@ -252,7 +275,11 @@ impl DeploymentStore {
             published,
             ..
         } = open;
-        Ok((Arc::clone(database), signed.clone(), published.clone()))
+        Ok(Snapshot {
+            database: Arc::clone(database),
+            signed: signed.clone(),
+            published: published.clone(),
+        })
     }
 
     /// Locks the open file; reopens it where it had failed.

@@ -78,7 +78,7 @@ pub(super) struct WitnessClient {
 }
 
 enum Transport {
-    Plain(Client<HttpConnector, Full<Bytes>>),
+    Plain(Box<Client<HttpConnector, Full<Bytes>>>),
     #[cfg(feature = "cloud")]
     Tls(reqwest::Client),
 }
@@ -101,7 +101,10 @@ impl WitnessClient {
                 let client = client.redirect(reqwest::redirect::Policy::none());
                 Transport::Tls(client.build()?)
             }
-            _ => Transport::Plain(Client::builder(TokioExecutor::new()).build_http()),
+            _ => {
+                let client = Client::builder(TokioExecutor::new()).build_http();
+                Transport::Plain(Box::new(client))
+            }
         };
         Ok(Self {
             place,
