@@ -239,18 +239,30 @@ fn metrics_exist(deploy: &Path) -> Result<()> {
     }
     ensure!(registered.len() > 10, "the sources register no metrics");
     for name in &named {
-        let base = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
-        if !OF_HAPROXY.contains(&name.as_str()) && !registered.contains(base.unwrap_or(name)) {
+        if !OF_HAPROXY.contains(&name.as_str()) && !registered.contains(without_suffix(name)) {
             bail!("deploy/ names the metric {name}, which nothing registers");
         }
     }
-    let shown = metrics(&dashboard).join(" ");
-    let hidden = registered.iter().find(|name| !shown.contains(*name));
+    let hidden = find_hidden(&registered, &dashboard);
     ensure!(
         hidden.is_none(),
         "the dashboard shows nothing of {hidden:?}"
     );
     Ok(())
+}
+
+/// A registered metric that the dashboard does not name.
+fn find_hidden<'a>(registered: &'a BTreeSet<String>, dashboard: &str) -> Option<&'a String> {
+    let named = metrics(dashboard);
+    let shown: BTreeSet<&str> = named.iter().map(|name| without_suffix(name)).collect();
+    registered
+        .iter()
+        .find(|name| !shown.contains(name.as_str()))
+}
+
+fn without_suffix(name: &str) -> &str {
+    let base = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
+    base.unwrap_or(name)
 }
 
 /// Files that start host-proxy before an enclave of AWS.
@@ -326,4 +338,27 @@ fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_hidden;
+
+    #[test]
+    fn a_metric_is_not_shown_by_one_with_a_longer_name() {
+        let registered = [
+            "clearseal_proxy_requests",
+            "clearseal_proxy_requests_refused",
+        ];
+        let registered = registered.map(str::to_owned).into();
+        let hidden = |dashboard| find_hidden(&registered, dashboard).map(String::as_str);
+        assert_eq!(
+            hidden("rate(clearseal_proxy_requests_refused_total[1m])"),
+            Some("clearseal_proxy_requests")
+        );
+        assert_eq!(
+            hidden("clearseal_proxy_requests_refused_total / clearseal_proxy_requests_total"),
+            None
+        );
+    }
 }
