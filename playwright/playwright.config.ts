@@ -9,8 +9,8 @@ export default defineConfig({
   outputDir: "results",
   timeout: 60_000,
   expect: { timeout: 15_000 },
-  // Every test starts its own servers and a browser: more than two at once only wait for each other.
-  workers: 2,
+  // Every test starts its own servers, and waits for timers of the page for about a third of its time: three keep two processors busy.
+  workers: 3,
   fullyParallel: true,
   forbidOnly: true,
   reporter: [["list"]],
