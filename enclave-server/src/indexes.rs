@@ -254,7 +254,7 @@ impl Indexes {
         .await
     }
 
-    /// Applies changes to the newest index, and returns once they are durable. `changes` is called for each attempt.
+    /// Applies changes to the newest index, and returns once they are durable.
     ///
     /// # Errors
     /// [`IndexesError`]. Nothing was changed, except after [`IndexesError::Store`]: the change may then be stored.
@@ -262,13 +262,13 @@ impl Indexes {
         &self,
         key: &IndexKey,
         at: Option<&Head>,
-        changes: impl Fn() -> Vec<Change> + Send + Sync + 'static,
+        changes: Vec<Change>,
     ) -> Result<Changed, IndexesError> {
         self.write(
             key,
             at,
             Arc::new(move |index: &Index| {
-                let staged = index.stage(changes(), &random()?)?;
+                let staged = index.stage(&changes, &random()?)?;
                 let changed = Changed {
                     index: staged.index,
                     put: staged.put,

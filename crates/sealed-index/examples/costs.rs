@@ -44,7 +44,7 @@ fn measure(rows: usize, precision: Precision) -> Result<(), Box<dyn std::error::
         let changes: Vec<Change> = numbers.map(|number| Change::Put(row(number))).collect();
         let random = seed(2 * batch);
         let started = Instant::now();
-        let staged = index.stage(changes, &random)?;
+        let staged = index.stage(&changes, &random)?;
         index = staged.index;
         if let Some(writes) = staged.writes {
             state = store(&mut stored, writes);
@@ -105,7 +105,7 @@ fn measure(rows: usize, precision: Precision) -> Result<(), Box<dyn std::error::
         .map(|found| found.row.id.to_owned())
         .collect();
     let started = Instant::now();
-    let proofs = ids.iter().filter_map(|id| opened.prove(id).ok());
+    let proofs = ids.iter().filter_map(|id| opened.prove(id).row());
     let hashes: usize = proofs.map(|proof| proof.path.len()).sum();
     let each = started.elapsed().as_secs_f64() / ids.len() as f64;
     println!(

@@ -14,7 +14,7 @@ use crate::history::{History, OldPart};
 use crate::key::{IndexId, IndexKey, RowSecrets};
 use crate::map::{End, Leaf, Map, Place, Update, hash_id};
 use crate::object::{Kind, Label, Names, ObjectName, open, seal};
-use crate::proof::{AbsenceProof, Head, RowProof, Statement};
+use crate::proof::{AbsenceProof, Head, Proof, RowProof, Statement};
 use crate::row::{Change, Commitments, MAX_ID, MAX_TEXT, RowRef};
 use crate::settings::Settings;
 use crate::state::{Segment, State};
@@ -283,8 +283,9 @@ impl Index {
         self.row_at(found.place).map(|(_, vector)| vector)
     }
 
-    /// Proof that the row is in this version, or that no row is.
-    pub fn prove(&self, id: &str) -> Result<RowProof, AbsenceProof> {
+    /// Proof that the row is in this version, or that no row has this id.
+    #[must_use]
+    pub fn prove(&self, id: &str) -> Proof {
         let id_salt = self.fixed.secrets.id_salt;
         let key = hash_id(&id_salt, id);
         let (path, end) = self.map.path(&key);
@@ -294,7 +295,7 @@ impl Index {
         };
         let row = leaf.filter(|leaf| leaf.key == key);
         let Some((row, vector)) = row.and_then(|leaf| self.row_at(leaf.place)) else {
-            return Err(AbsenceProof {
+            return Proof::Absence(AbsenceProof {
                 id_salt,
                 other_key: leaf.map(|leaf| leaf.key),
                 other_value: leaf.map(|leaf| leaf.value),
@@ -303,7 +304,7 @@ impl Index {
         };
         let salt = self.fixed.secrets.row_salt(row.version, row.id);
         let commitments = Commitments::of(&salt, &row, &vector);
-        Ok(RowProof {
+        Proof::Row(RowProof {
             id_salt,
             salt: *salt,
             version: row.version,
@@ -319,12 +320,12 @@ impl Index {
     ///
     /// # Errors
     /// [`ChangeError`]. This index is as before in any case.
-    pub fn stage(&self, changes: Vec<Change>, random: &[u8; 32]) -> Result<Staged, ChangeError> {
-        check_ids(&changes)?;
+    pub fn stage(&self, changes: &[Change], random: &[u8; 32]) -> Result<Staged, ChangeError> {
+        check_ids(changes)?;
         let mut names = Names::new(random);
         let mut next = self.clone();
         let mut updates = Vec::with_capacity(changes.len());
-        let deleted = next.remove_rows(&changes, &mut updates);
+        let deleted = next.remove_rows(changes, &mut updates);
         let rows: Vec<_> = changes
             .iter()
             .filter_map(|change| match change {

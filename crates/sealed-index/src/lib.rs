@@ -12,7 +12,7 @@
 //!
 //! A host stores objects, each sealed under a key that is derived from the index key and the object's name. *Segments* hold rows and
 //! never change. A *state* names the segments of one version of the index, the rows of them that were replaced or deleted, and the
-//! root of the [map](map) over all rows. A change writes at most one segment, and then the state of the next version under
+//! root of the map over all rows. A change writes at most one segment, and then the state of the next version under
 //! a name that must not exist yet: the change has happened when that state is stored, and not before.
 //!
 //! Every version has a *head*, a hash over the head before it and its root. A client that remembers a head recognises an older
@@ -49,7 +49,7 @@ pub use key::{IndexId, IndexKey};
 pub use metadata::{MAX_METADATA, Metadata, Value};
 pub use object::{MAX_OBJECT, ObjectName};
 pub use opening::{Opening, SegmentToOpen};
-pub use proof::{AbsenceProof, Disclosed, Head, RowProof, Statement};
+pub use proof::{AbsenceProof, Disclosed, Head, Proof, RowProof, Statement};
 pub use row::{Change, MAX_ID, MAX_TEXT, Row, RowRef};
 pub use scan::{Precision, ScanError};
 pub use settings::Settings;

@@ -73,6 +73,35 @@ impl Statement {
     }
 }
 
+/// Proof about one id in one version of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The index has a row with the id.
+    Row(RowProof),
+    /// It has none.
+    Absence(AbsenceProof),
+}
+
+impl Proof {
+    /// The proof of a row.
+    #[must_use]
+    pub fn row(self) -> Option<RowProof> {
+        match self {
+            Self::Row(proof) => Some(proof),
+            Self::Absence(_) => None,
+        }
+    }
+
+    /// The proof of absence.
+    #[must_use]
+    pub fn absence(self) -> Option<AbsenceProof> {
+        match self {
+            Self::Row(_) => None,
+            Self::Absence(proof) => Some(proof),
+        }
+    }
+}
+
 /// Proof that a row is in an index. Its holder can test guesses of this row's text and metadata, and of ids, but of no other content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -52,7 +52,7 @@ pub enum Change {
     /// Writes a row, in place of the one with the same id if there is one.
     Put(Row),
     /// Removes the row with this id, if there is one.
-    Delete(String),
+    Delete(Zeroizing<String>),
 }
 
 impl Change {

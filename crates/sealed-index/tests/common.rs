@@ -71,7 +71,7 @@ impl Store {
     }
 
     /// Stages and stores.
-    pub(crate) fn change(&mut self, index: &Index, changes: Vec<Change>) -> Index {
+    pub(crate) fn change(&mut self, index: &Index, changes: &[Change]) -> Index {
         let Staged { index, writes, .. } = index.stage(changes, &self.random()).unwrap();
         if let Some(writes) = writes {
             self.store(writes);

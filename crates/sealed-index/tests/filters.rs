@@ -59,7 +59,7 @@ fn filters_choose_rows() {
         row.metadata = serde_json::from_str(metadata).unwrap();
         Change::Put(row)
     });
-    let index = store.change(&index, changes.into());
+    let index = store.change(&index, &changes);
     let cases = [
         (r#"{"field":"year","eq":2025}"#, "b"),
         (r#"{"field":"year","ne":2025}"#, "acd"),

@@ -11,7 +11,7 @@ fn heads_of_all_versions_stay_known() {
     let mut heads = vec![index.head()];
     let mut compared = 0;
     for number in 1..2 * 2048_u32 + 100 {
-        index = store.change(&index, vec![put("a", [number as f32, 0.0, 0.0])]);
+        index = store.change(&index, &[put("a", [number as f32, 0.0, 0.0])]);
         heads.push(index.head());
         assert_eq!(index.statement().head(), index.head());
     }

@@ -11,8 +11,8 @@ use crate::common::{Store, key, put, row, settings};
 fn stored() -> (Store, Index) {
     let mut store = Store::default();
     let index = store.create(settings(Precision::F32));
-    let index = store.change(&index, vec![put("a", [1.0, 0.0, 0.0])]);
-    let index = store.change(&index, vec![put("b", [0.0, 1.0, 0.0])]);
+    let index = store.change(&index, &[put("a", [1.0, 0.0, 0.0])]);
+    let index = store.change(&index, &[put("b", [0.0, 1.0, 0.0])]);
     (store, index)
 }
 
@@ -106,13 +106,13 @@ fn an_older_version_and_another_history_are_recognised() {
     let expected = HistoryError::RolledBack { seen: 2, newest: 1 };
     assert_eq!(rolled_back.check(&seen), Err(expected));
     // Somebody else writes to that copy: version 2 exists again, with other rows.
-    let forked = older.change(&rolled_back, vec![put("c", [0.0, 0.0, 1.0])]);
+    let forked = older.change(&rolled_back, &[put("c", [0.0, 0.0, 1.0])]);
     assert_eq!(forked.check(&seen), Err(HistoryError::Forked { seen: 2 }));
     // The fork stays recognisable after later changes.
-    let forked = older.change(&forked, vec![put("d", [0.0, 0.0, 1.0])]);
+    let forked = older.change(&forked, &[put("d", [0.0, 0.0, 1.0])]);
     assert_eq!(forked.check(&seen), Err(HistoryError::Forked { seen: 2 }));
     // And a later version continues the one that was seen.
-    let later = store.change(&index, vec![Change::Delete("a".to_owned())]);
+    let later = store.change(&index, &[Change::Delete("a".to_owned().into())]);
     assert_eq!(later.check(&seen), Ok(None));
     assert_eq!(store.open().unwrap().check(&seen), Ok(None));
     let invented = Head {
@@ -137,7 +137,7 @@ fn refused_changes_change_nothing() {
         (vec![put("", [0.0; 3])], "INDEX_ROW_ID"),
         (vec![put(&"x".repeat(257), [0.0; 3])], "INDEX_ROW_ID"),
         (
-            vec![put("x", [0.0; 3]), Change::Delete("x".to_owned())],
+            vec![put("x", [0.0; 3]), Change::Delete("x".to_owned().into())],
             "INDEX_ROW_REPEATED",
         ),
         (vec![Change::Put(long)], "INDEX_TEXT_TOO_LONG"),
@@ -145,11 +145,14 @@ fn refused_changes_change_nothing() {
         (vec![put("x", [f32::NAN, 0.0, 0.0])], "VECTOR_NOT_FINITE"),
     ];
     for (changes, code) in cases {
-        let error: ChangeError = index.stage(changes, &store.random()).err().unwrap();
+        let error: ChangeError = index.stage(&changes, &store.random()).err().unwrap();
         assert_eq!(error.code(), code);
         assert_eq!(index.statement(), before);
     }
-    let nothing = index.stage(vec![Change::Delete("unknown".to_owned())], &store.random());
+    let nothing = index.stage(
+        &[Change::Delete("unknown".to_owned().into())],
+        &store.random(),
+    );
     let nothing = nothing.unwrap();
     assert!(nothing.writes.is_none());
     assert_eq!((nothing.put, nothing.deleted), (0, 0));

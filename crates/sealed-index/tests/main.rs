@@ -1,4 +1,5 @@
 //! Tests through the public interface.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 mod filters;

@@ -10,14 +10,14 @@ fn index(rows: u32) -> Index {
     let mut store = Store::default();
     let index = store.create(settings(Precision::F32));
     let rows = (0..rows).map(|number| put(&number.to_string(), [number as f32, 1.0, 0.0]));
-    store.change(&index, rows.collect())
+    store.change(&index, &rows.collect::<Vec<_>>())
 }
 
 #[test]
 fn a_proof_is_of_one_row_and_one_version() {
     let index = index(100);
     let statement = index.statement();
-    let proof = index.prove("7").unwrap();
+    let proof = index.prove("7").row().unwrap();
     let vector = [7.0, 1.0, 0.0];
     let metadata: Metadata = serde_json::from_str(r#"{"year":2026}"#).unwrap();
     let disclosed = Disclosed {
@@ -108,7 +108,7 @@ fn a_proof_is_of_one_row_and_one_version() {
 fn absence_cannot_be_shown_of_a_row() {
     let index = index(50);
     let statement = index.statement();
-    let present = index.prove("7").unwrap();
+    let present = index.prove("7").row().unwrap();
     let forged = AbsenceProof {
         id_salt: present.id_salt,
         other_key: None,
@@ -118,7 +118,7 @@ fn absence_cannot_be_shown_of_a_row() {
     assert_eq!(forged.verify(&statement, "7"), Err(ProofError::Root));
     let mut kinds = [0; 2];
     for id in (50..150).map(|id| id.to_string()) {
-        let absent = index.prove(&id).unwrap_err();
+        let absent = index.prove(&id).absence().unwrap();
         assert_eq!(absent.verify(&statement, &id), Ok(()));
         kinds[usize::from(absent.other_key.is_some())] += 1;
         // The same proof says nothing about a row.
@@ -136,7 +136,8 @@ fn absence_cannot_be_shown_of_a_row() {
     assert_eq!(
         empty
             .prove("x")
-            .unwrap_err()
+            .absence()
+            .unwrap()
             .verify(&empty.statement(), "x"),
         Ok(())
     );
@@ -148,10 +149,10 @@ fn proofs_and_statements_are_json() {
     let statement = index.statement();
     let json = serde_json::to_string(&statement).unwrap();
     assert_eq!(serde_json::from_str::<Statement>(&json).unwrap(), statement);
-    let proof = index.prove("3").unwrap();
+    let proof = index.prove("3").row().unwrap();
     let json = serde_json::to_string(&proof).unwrap();
     assert_eq!(serde_json::from_str::<RowProof>(&json).unwrap(), proof);
-    let absent = index.prove("x").unwrap_err();
+    let absent = index.prove("x").absence().unwrap();
     let json = serde_json::to_string(&absent).unwrap();
     assert_eq!(serde_json::from_str::<AbsenceProof>(&json).unwrap(), absent);
     let wrong = json.replace("\"path\":\"", "\"path\":\"A");
@@ -166,7 +167,7 @@ fn roots_reveal_nothing_about_equal_rows_of_two_indexes() {
     assert!(writes.objects.is_empty());
     let (second, _) =
         Index::create(crate::common::key(2), settings(Precision::F32), &[0; 32]).unwrap();
-    let first = first.stage(rows(), &[1; 32]).unwrap().index;
-    let second = second.stage(rows(), &[1; 32]).unwrap().index;
+    let first = first.stage(&rows(), &[1; 32]).unwrap().index;
+    let second = second.stage(&rows(), &[1; 32]).unwrap().index;
     assert_ne!(first.statement().map, second.statement().map);
 }

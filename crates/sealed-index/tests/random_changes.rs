@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use sealed_index::{Change, Disclosed, Index, Precision, Scope};
+use sealed_index::{Change, Disclosed, Index, Precision, Proof, Scope};
 
 use crate::common::{ONE, Store, put, settings};
 
@@ -61,7 +61,7 @@ fn check(index: &Index, model: &Model) {
     assert_eq!(statement.head(), index.head());
     for id in (0..24).map(|id| id.to_string()) {
         match (model.get(&id), index.prove(&id)) {
-            (Some(expected), Ok(proof)) => {
+            (Some(expected), Proof::Row(proof)) => {
                 let (row, stored) = index.get(&id).unwrap();
                 assert_eq!(
                     (row.id, stored.as_slice()),
@@ -74,7 +74,7 @@ fn check(index: &Index, model: &Model) {
                 };
                 assert_eq!(proof.verify(&statement, &id, disclosed), Ok(()));
             }
-            (None, Err(proof)) => assert_eq!(proof.verify(&statement, &id), Ok(())),
+            (None, Proof::Absence(proof)) => assert_eq!(proof.verify(&statement, &id), Ok(())),
             (expected, proof) => panic!("{id}: {expected:?} {proof:?}"),
         }
     }
@@ -98,11 +98,11 @@ proptest! {
                         .map(|(id, numbers)| put(&id.to_string(), vector(*numbers)))
                         .collect();
                     for id in std::collections::BTreeSet::from_iter(&deletes) {
-                        changes.push(Change::Delete(id.to_string()));
+                        changes.push(Change::Delete(id.to_string().into()));
                         model.remove(&id.to_string());
                     }
                     model.extend(puts.into_iter().map(|(id, n)| (id.to_string(), vector(n))));
-                    index = store.change(&index, changes);
+                    index = store.change(&index, &changes);
                 }
                 Step::Compact(forget) => {
                     let scope = if forget { Scope::Forget } else { Scope::Small };
@@ -132,10 +132,10 @@ fn nothing_of_a_deleted_row_is_left_after_compaction() {
     let index = store.create(settings(Precision::Int8));
     let index = store.change(
         &index,
-        vec![put("a", [1.0, 0.0, 0.0]), put("b", [0.3, 1.0, 0.0])],
+        &[put("a", [1.0, 0.0, 0.0]), put("b", [0.3, 1.0, 0.0])],
     );
-    let index = store.change(&index, vec![put("c", [0.0, 0.7, 1.0])]);
-    let index = store.change(&index, vec![Change::Delete("a".to_owned())]);
+    let index = store.change(&index, &[put("c", [0.0, 0.7, 1.0])]);
+    let index = store.change(&index, &[Change::Delete("a".to_owned().into())]);
     let names: Vec<_> = store.objects.keys().copied().collect();
     let before = index.statement();
     let (index, writes) = index
@@ -168,7 +168,7 @@ fn small_segments_are_merged_and_rows_written_few_times() {
     let mut written = 0;
     for number in 0..512 {
         let id = number.to_string();
-        index = store.change(&index, vec![put(&id, [1.0, 2.0, 3.0])]);
+        index = store.change(&index, &[put(&id, [1.0, 2.0, 3.0])]);
         if let Some((next, writes)) = index.compact(Scope::Small, &store.random()).unwrap() {
             written += writes.objects.len();
             index = next;

@@ -13,9 +13,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use engine::{Embeddings, Inputs, Overlong, Pairs};
-use sealed_index::{
-    Change, ChangeError, Found, Index, IndexError, IndexKey, Metadata, Row, Settings,
-};
+use sealed_index::{Change, ChangeError, Found, Index, IndexError, IndexKey, Row, Settings};
 use zeroize::Zeroizing;
 
 use super::embeddings::truncate_rows;
@@ -121,12 +119,8 @@ pub(super) async fn change(
     // Rows are in memory as a request, as texts for the model, as rows of the index and sealed.
     let room = state.answers.reserve(body.len() * CHANGE_COPIES).await?;
     let (rows, usage) = embed_rows(model, &index, request.rows.0).await?;
-    let deleted = request.delete.0;
-    let changes = move || {
-        let rows = rows.iter().map(|row| Change::Put(row.copy()));
-        let deleted = deleted.iter().map(|id| Change::Delete(id.0.to_string()));
-        rows.chain(deleted).collect()
-    };
+    let deleted = request.delete.0.into_iter().map(|id| Change::Delete(id.0));
+    let changes = rows.into_iter().map(Change::Put).chain(deleted).collect();
     let changed = state.indexes.change(&key, at.as_ref(), changes).await?;
     let mut response = answer::changed(&changed, usage, model)?;
     response.extensions_mut().insert(room);
@@ -136,33 +130,12 @@ pub(super) async fn change(
 /// See [`change`].
 const CHANGE_COPIES: usize = 4;
 
-/// A row with its vector.
-struct EmbeddedRow {
-    id: Zeroizing<String>,
-    vector: Zeroizing<Vec<f32>>,
-    text: Option<Zeroizing<String>>,
-    metadata: Metadata,
-    computed: bool,
-}
-
-impl EmbeddedRow {
-    fn copy(&self) -> Row {
-        Row {
-            id: self.id.to_string(),
-            vector: self.vector.to_vec(),
-            text: self.text.as_ref().map(|text| text.to_string()),
-            metadata: self.metadata.clone(),
-            computed: self.computed,
-        }
-    }
-}
-
 /// Computes the vectors of rows that bring none.
 async fn embed_rows(
     model: &ServedModel,
     index: &Index,
     rows: Vec<RowRequest>,
-) -> Result<(Vec<EmbeddedRow>, Usage), ApiError> {
+) -> Result<(Vec<Row>, Usage), ApiError> {
     let mut texts = Zeroizing::new(Vec::new());
     for row in &rows {
         match (&row.text, &row.vector) {
@@ -186,15 +159,15 @@ async fn embed_rows(
     );
     let (embedded, usage) = embedded.await.map_err(|error| blame(error, "rows"))?;
     let mut computed = embedded.values.chunks_exact(embedded.dimension);
-    let rows = rows.into_iter().map(|row| EmbeddedRow {
+    let rows = rows.into_iter().map(|mut row| Row {
         computed: row.vector.is_none(),
-        vector: match row.vector {
-            Some(vector) => vector.0,
-            None => Zeroizing::new(computed.next().unwrap_or_default().to_vec()),
+        vector: match &mut row.vector {
+            Some(vector) => std::mem::take(&mut vector.0),
+            None => computed.next().unwrap_or_default().to_vec(),
         },
-        id: row.id.0,
-        text: row.text.map(|text| text.0),
-        metadata: row.metadata.unwrap_or_default(),
+        id: std::mem::take(&mut row.id.0),
+        text: row.text.as_mut().map(|text| std::mem::take(&mut *text.0)),
+        metadata: row.metadata.take().unwrap_or_default(),
     });
     Ok((rows.collect(), usage))
 }

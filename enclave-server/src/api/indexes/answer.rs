@@ -325,7 +325,7 @@ impl SearchAnswer<'_> {
 
     fn result<'a>(&'a self, found: &'a Found<'a>, reranked: Option<f32>) -> IndexResult<'a> {
         let proof = match self.has_proof {
-            true => self.index.prove(found.row.id).ok(),
+            true => self.index.prove(found.row.id).row(),
             false => None,
         };
         let vector = match self.has_vector {
