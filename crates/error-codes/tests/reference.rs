@@ -28,6 +28,8 @@ const PACKAGES: &[&str] = &[
     "crates/key-policy",
     "testing/kms-simulator",
     "crates/sealed-model",
+    "crates/scan",
+    "crates/sealed-index",
     "crates/channel",
     "image",
     "crates/release",
