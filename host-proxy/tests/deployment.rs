@@ -201,7 +201,7 @@ fn contents_that_no_checkpoint_covers_are_reported() {
                     .unwrap()
                     .insert("signed", &*other_root)
                     .unwrap(),
-            )
+            );
         },
         &|change| {
             drop(
@@ -210,7 +210,7 @@ fn contents_that_no_checkpoint_covers_are_reported() {
                     .unwrap()
                     .insert("signed", &*unsigned)
                     .unwrap(),
-            )
+            );
         },
         &|change| {
             drop(
@@ -219,7 +219,7 @@ fn contents_that_no_checkpoint_covers_are_reported() {
                     .unwrap()
                     .insert("published", &*other_root)
                     .unwrap(),
-            )
+            );
         },
         &|change| {
             drop(
@@ -228,7 +228,7 @@ fn contents_that_no_checkpoint_covers_are_reported() {
                     .unwrap()
                     .insert(9, &[1; 32])
                     .unwrap(),
-            )
+            );
         },
         &|change| {
             drop(
@@ -237,7 +237,7 @@ fn contents_that_no_checkpoint_covers_are_reported() {
                     .unwrap()
                     .insert((3, 0), &[1; 32])
                     .unwrap(),
-            )
+            );
         },
     ];
     for change in at_start {
@@ -255,7 +255,7 @@ fn contents_that_no_checkpoint_covers_are_reported() {
                     .unwrap()
                     .insert(&first, &b"x"[..])
                     .unwrap(),
-            )
+            );
         },
         &|change| {
             drop(
@@ -264,7 +264,7 @@ fn contents_that_no_checkpoint_covers_are_reported() {
                     .unwrap()
                     .insert((1, 0), &[1; 32])
                     .unwrap(),
-            )
+            );
         },
         &|change| {
             drop(
@@ -273,7 +273,7 @@ fn contents_that_no_checkpoint_covers_are_reported() {
                     .unwrap()
                     .insert(0, &[1; 32])
                     .unwrap(),
-            )
+            );
         },
     ];
     for change in later {

@@ -263,23 +263,24 @@ async fn nothing_is_sent_to_keys_that_witnesses_did_not_see() {
     let stranger = Signer::from_seed("other.example", Use::Log, &[9; 32]).unwrap();
     let stranger = Arc::new(stranger);
     let forger = Arc::new(Signer::from_seed(ORIGIN, Use::Log, &[9; 32]).unwrap());
-    let cases: [(&str, &dyn Fn(&mut Log)); 9] = [
+    type Case<'a> = (&'a str, &'a dyn Fn(&mut Log));
+    let cases: [Case<'_>; 9] = [
         ("WITNESSED_PROOF_MISSING", &|log| log.raw = Some(Vec::new())),
         ("TLOG_PROOF_MALFORMED", &|log| {
-            log.raw = Some(b"proof".to_vec())
+            log.raw = Some(b"proof".to_vec());
         }),
         ("ROOT_MISMATCH", &|log| {
-            log.of = Some(b"the keys of others".to_vec())
+            log.of = Some(b"the keys of others".to_vec());
         }),
         ("WITNESSES_TOO_FEW", &|log| log.cosigned_by = vec![2]),
         ("WITNESSES_TOO_FEW", &|log| log.cosigned_by = vec![2, 4, 5]),
         ("WITNESSED_HEAD_STALE", &|log| log.time -= MAX_AGE + 5),
         ("WITNESSED_HEAD_FUTURE", &|log| log.time += 900),
         ("WITNESSED_LOG_UNKNOWN", &|log| {
-            log.signed_by = Arc::clone(&stranger)
+            log.signed_by = Arc::clone(&stranger);
         }),
         ("WITNESSED_LOG_UNKNOWN", &|log| {
-            log.signed_by = Arc::clone(&forger)
+            log.signed_by = Arc::clone(&forger);
         }),
     ];
     for (expected, change) in cases {

@@ -228,7 +228,7 @@ impl Inner {
     fn add(&self, record: Vec<u8>) {
         let entry = entry(&record);
         let mut pending = self.pending();
-        // What does not fit comes again: with the next document, head or reading of the folder.
+        // A record that does not fit comes again: with the next document, head or reading of the folder.
         if pending.records.len() >= MAX_PENDING || pending.known.contains(&entry) {
             return;
         }
