@@ -35,11 +35,13 @@ interface Filter extends StreamFilter {
   closed: boolean;
 }
 
-/** A browser with one tab. */
+/** A browser whose tabs show the page until a test names other addresses. */
 class FakeBrowser {
-  readonly listeners: Record<string, (details: RequestDetails) => unknown> = {};
+  readonly listeners: Record<string, (...details: readonly unknown[]) => unknown> = {};
   readonly filters = new Map<string, Filter>();
-  badge = "";
+  readonly badges = new Map<number, string>();
+  /** Addresses of tabs; undefined is one that the extension must not read. */
+  readonly addresses = new Map<number, string | undefined>();
   #requests = 0;
 
   constructor(readsAnswers: boolean) {
@@ -58,8 +60,8 @@ class FakeBrowser {
     };
     vi.stubGlobal("chrome", {
       action: {
-        setBadgeText: async ({ text }: { text: string }) => {
-          this.badge = text;
+        setBadgeText: async ({ text, tabId }: { text: string; tabId: number }) => {
+          this.badges.set(tabId, text);
         },
         setBadgeBackgroundColor: async () => undefined,
         setTitle: async () => undefined,
@@ -69,7 +71,14 @@ class FakeBrowser {
         getManifest: () => ({ name: "test" }),
       },
       storage: { local: area(), session: area(), onChanged: on("changed") },
-      tabs: { onUpdated: on("updated"), onRemoved: on("removed") },
+      tabs: {
+        get: async (id: number) => ({
+          id,
+          url: this.addresses.has(id) ? this.addresses.get(id) : `${PAGE.origin}/`,
+        }),
+        onUpdated: on("updated"),
+        onRemoved: on("removed"),
+      },
       webRequest: {
         ...Object.fromEntries(
           ["onBeforeRequest", "onHeadersReceived", "onBeforeRedirect", "onCompleted", "onErrorOccurred"].map(
@@ -80,6 +89,18 @@ class FakeBrowser {
       },
     });
     vi.stubGlobal("__CLEARSEAL_PAGES__", [PAGE]);
+  }
+
+  /** Badge of the first tab. */
+  get badge(): string | undefined {
+    return this.badges.get(1);
+  }
+
+  /** The tab shows another document. A browser clears its badge. */
+  async show(address: string | undefined, tabId = 1): Promise<void> {
+    this.addresses.set(tabId, address);
+    this.badges.set(tabId, "");
+    await this.listeners.updated?.(tabId, { status: "complete" }, { id: tabId });
   }
 
   #filter(id: string): Filter {
@@ -141,6 +162,11 @@ async function launch(readsAnswers: boolean): Promise<FakeBrowser> {
   return browser;
 }
 
+/** Lets the extension finish its work, whose steps take no time. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
 beforeEach(() => {
   vi.resetModules();
   vi.unstubAllGlobals();
@@ -183,6 +209,25 @@ test("a service worker's requests count for each tab of the page", async () => {
   await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
   await firefox.answer(await firefox.start("/worker.js", "script", -1), "2");
   await vi.waitFor(() => expect(firefox.badge).toBe("!"));
+});
+
+test("a badge of the page is not painted on another page in the same tab", async () => {
+  const firefox = await launch(true);
+  await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
+  await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
+  for (const address of ["https://other.example/", `blob:${PAGE.origin}/1`, undefined]) {
+    const script = await firefox.start("/assets/a.js", "script");
+    await firefox.show(address);
+    await firefox.answer(script, "1");
+    await settle();
+    expect(firefox.badge).toBe("");
+    // A service worker's request counts for the tab's load, but is not shown either.
+    await firefox.answer(await firefox.start("/assets/a.js", "script", -1), "1");
+    await settle();
+    expect(firefox.badge).toBe("");
+  }
+  await firefox.show(`${PAGE.origin}/audit`);
+  await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
 });
 
 test("an older signature than one that was seen before is refused", async () => {

@@ -14,6 +14,7 @@ import {
   isServiceRequest,
   join,
   loadRelease,
+  originOf,
   type Release,
   readAnswer,
   type WatchedPage,
@@ -98,17 +99,29 @@ function note({ tab, number }: Load, event: Event): Promise<void> {
   });
 }
 
+/** Shows the state of the tab's last load, and nothing while the tab shows another page. Called in the queue. */
 async function paint(tab: number): Promise<void> {
   const stored = await readTab(tab);
   if (!stored) return;
+  // Without a permission for the address, `url` is absent: the tab may also be closed.
+  const shown = await api.tabs.get(tab).catch(() => undefined);
+  const { name } = api.runtime.getManifest();
+  if (originOf(shown?.url) !== stored.state.origin) {
+    await setBadge(tab, "", name);
+    return;
+  }
   const { text, color, title } = BADGES[summarize(stored.state)];
   const [first] = stored.state.differences;
   const detail = first ? `, ${new URL(first.url).pathname}: ${DIFFERENCES[first.why]}` : "";
+  await setBadge(tab, text, `${name}: ${title}${detail}`, color);
+}
+
+async function setBadge(tabId: number, text: string, title: string, color?: string): Promise<void> {
   // The tab may be closed.
   await Promise.all([
-    api.action.setBadgeText({ text, tabId: tab }),
-    api.action.setBadgeBackgroundColor({ color, tabId: tab }),
-    api.action.setTitle({ title: `${api.runtime.getManifest().name}: ${title}${detail}`, tabId: tab }),
+    api.action.setBadgeText({ text, tabId }),
+    ...(color === undefined ? [] : [api.action.setBadgeBackgroundColor({ color, tabId })]),
+    api.action.setTitle({ title, tabId }),
   ]).catch(() => undefined);
 }
 
@@ -270,10 +283,9 @@ api.webRequest.onErrorOccurred.addListener(async ({ requestId }) => {
   if (!readsAnswers) await noteAll(loads, { type: "skipped" });
 }, ALL);
 
-// A browser clears a tab's badge when it shows the next document.
-api.tabs.onUpdated.addListener((id, _, { url }) => {
-  void readTab(id).then((stored) => {
-    if (stored && url !== undefined && new URL(url).origin === stored.state.origin) return paint(id);
-  });
+// A browser clears a tab's badge when it shows the next document. A comparison may end before the tab has that document's address.
+api.tabs.onUpdated.addListener((id, { url, status }) => {
+  if (url !== undefined || status === "complete") void queue(() => paint(id));
 });
-api.tabs.onRemoved.addListener((id) => void forgetTab(id));
+// In the queue, so that no step which read the state before writes it again.
+api.tabs.onRemoved.addListener((id) => void queue(() => forgetTab(id)));

@@ -1,4 +1,5 @@
 import { api, readPages, readsAnswers, readTab } from "./api.ts";
+import { originOf } from "./release.ts";
 import { summarize, type TabState } from "./state.ts";
 import { DIFFERENCES } from "./words.ts";
 
@@ -18,7 +19,7 @@ async function findTab(): Promise<Tab> {
 
 async function show(): Promise<void> {
   const tab = await findTab();
-  const origin = tab.url === undefined ? null : new URL(tab.url).origin;
+  const origin = originOf(tab.url);
   const stored = tab.id === undefined ? null : await readTab(tab.id);
   const state = stored?.state.origin === origin ? stored?.state : null;
   const isWatched = (await readPages()).some((page) => page.origin === origin);
@@ -36,7 +37,7 @@ async function show(): Promise<void> {
   element("limits").textContent = LIMITS;
   element("pages").onclick = () => {
     const options = api.runtime.getURL("options.html");
-    const isPage = !isWatched && origin !== null && /^https?:/.test(origin);
+    const isPage = !isWatched && origin !== null;
     void api.tabs.create({ url: isPage ? `${options}?page=${encodeURIComponent(origin)}` : options });
   };
 }

@@ -23,6 +23,12 @@ export interface Release {
 /** Largest manifest in bytes (crates/release/src/manifest.rs). */
 const MAX_BYTES = 1 << 20;
 
+/** Origin of the page that an address shows. Null for `blob:` too, whose document a script made. */
+export function originOf(address: string | undefined): string | null {
+  const url = URL.parse(address ?? "");
+  return url && /^https?:$/.test(url.protocol) ? url.origin : null;
+}
+
 /** Fetches and verifies the release of a page. Throws an error with a sentence for the user. */
 export async function loadRelease(page: WatchedPage, now: number): Promise<Release> {
   const key = parseKey(page.key);

@@ -38,6 +38,12 @@ interface Tab {
   readonly url?: string;
 }
 
+/** The part of a tab that changed. */
+interface TabChange {
+  readonly url?: string;
+  readonly status?: string;
+}
+
 interface WebExtension {
   readonly action: {
     setBadgeText(details: { text: string; tabId: number }): Promise<void>;
@@ -59,7 +65,7 @@ interface WebExtension {
     query(filter: { active: boolean; currentWindow: boolean }): Promise<Tab[]>;
     get(id: number): Promise<Tab>;
     create(options: { url: string }): Promise<Tab>;
-    readonly onUpdated: Listeners<(id: number, change: unknown, tab: Tab) => void>;
+    readonly onUpdated: Listeners<(id: number, change: TabChange, tab: Tab) => void>;
     readonly onRemoved: Listeners<(id: number) => void>;
   };
   readonly webRequest: {
