@@ -44,6 +44,52 @@ describe("comparability", () => {
     expect(comparabilityOf(ours, ours).ratio).toBe(true);
   });
 
+  it("allows a ratio of two files only if both name the same features, processors and memory", () => {
+    const named = { cpu: "EPYC", vcpus: 2, memory_mib: 24_105 };
+    const whole = { ...named, cpu_features: ["avx2"] };
+    const on = (from: string, machine: NonNullable<BenchmarkRecord["machine"]>): Figure => {
+      const one = figure("bare_metal", "EPYC", {}, from);
+      return { ...one, run: { ...one.run, record: { ...one.run.record, machine } } };
+    };
+    for (const [other, like] of [
+      [whole, true],
+      [{ ...whole, memory_mib: 24_100 }, true],
+      [{ ...whole, vcpus: 4 }, false],
+      [{ ...whole, memory_mib: 65_536 }, false],
+      [{ ...whole, cpu_features: ["avx512f"] }, false],
+      [named, false],
+    ] as const) {
+      const [a, b] = [on("a", whole), on("b", other)];
+      expect(comparabilityOf(a, b).ratio, JSON.stringify(other)).toBe(like);
+      expect(comparabilityOf(b, a).ratio, JSON.stringify(other)).toBe(like);
+    }
+    expect(comparabilityOf(on("a", named), on("b", named)).ratio).toBe(false);
+    expect(comparabilityOf(on("a", named), on("a", whole)).ratio, "another record of one file").toBe(false);
+  });
+
+  it("takes an enclave and its host, in one report, for one machine with fewer processors inside", () => {
+    const on = (environment: Environment, vcpus: number, from = "report"): Figure => {
+      const one = figure(environment, "Xeon", {}, from);
+      return { ...one, run: { ...one.run, record: { ...one.run.record, machine: { cpu: "Xeon", vcpus } } } };
+    };
+    const like = comparabilityOf(on("enclave", 2), on("bare_metal", 4));
+    expect(like.ratio).toBe(true);
+    expect(like.differ.map(({ name }) => name)).toEqual(["processors", "environment"]);
+    expect(comparabilityOf(on("bare_metal", 2), on("bare_metal", 4)).ratio).toBe(false);
+    expect(comparabilityOf(on("enclave", 2), on("bare_metal", 4, "another")).ratio).toBe(false);
+  });
+
+  it.each([
+    ["against", { against: "candle" }, { against: "sentence-transformers" }],
+    ["precision", { engine: "fused-f32-avx2" }, { engine: "onnxruntime-int8" }],
+    ["precision", { engine: "onnxruntime" }, { engine: "fused-bf16-avx512bf16" }],
+  ] as const)("never allows a ratio if the %s differs, not even in turns", (name, a, b) => {
+    const of = (parameters: Measurement["parameters"]) =>
+      figure("simulated", "EPYC", { turns, ...(parameters && { parameters }) });
+    expect(comparabilityOf(of(a), of(b))).toMatchObject({ ratio: false });
+    expect(comparabilityOf(of(a), of(b)).reason).toMatch(new RegExp(`^${name}: ours `));
+  });
+
   it("names a condition that both state and that differs", () => {
     for (const [name, a, b] of [
       ["tokens", 128, 9],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { differences } from "./compare";
-import { asPublished, scaleFor, short, withUnit } from "./figures";
+import { asPublished, base, scaleFor, short, withUnit } from "./figures";
 import { leastSquares } from "./fit";
 import { withNewRuns } from "./new-runs";
 import type { Measurement, Statistics } from "./record.gen";
@@ -12,6 +12,19 @@ function run(key: string, figures: readonly Measurement[], kind: Run["kind"] = "
   const record = { environment: "enclave" } as const;
   return { key, title: key, kind, from: "one file", record, figures, peer: false, words: key };
 }
+
+/** The runs of our records. */
+const recorded = Object.entries(
+  import.meta.glob<string>("../../../../benchmarks/results/*.json", {
+    query: "?raw",
+    import: "default",
+    eager: true,
+  }),
+).flatMap(([path, text]) => {
+  const { records, ...file } = JSON.parse(text);
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  return sourceOf(name, "ours", { status: "read", file, records, notices: [] }).runs;
+});
 
 function latency(statistics: Statistics, unit: Measurement["unit"] = "ms"): Measurement {
   return { subject: "inference.latency", parameters: { tokens: 128 }, statistics, ...(unit && { unit }) };
@@ -70,6 +83,55 @@ describe("two runs compared", () => {
   it("share only figures with the same conditions", () => {
     const other = { ...latency({ mean: 1 }), parameters: { tokens: 9 } };
     expect(differences(run("a", [latency({ mean: 80 })]), run("b", [other]))).toEqual([]);
+  });
+
+  it.each(["transport", "cipher", "attack", "phase", "document", "loader", "codec", "against", "curve"])(
+    "share no figure if its %s differs",
+    (name) => {
+      const of = (value: string) => ({ ...latency({ mean: 80 }), parameters: { [name]: value } });
+      expect(differences(run("a", [of("x")]), run("b", [of("y")]))).toEqual([]);
+      const both = run("a", [of("x"), of("y")]);
+      expect(differences(both, both)).toHaveLength(2);
+    },
+  );
+
+  it("pair engines of one precision: the same, then the same for other instructions, then any", () => {
+    const by = (engine: string, mean: number) => ({
+      ...latency({ mean }),
+      parameters: { tokens: 128, engine },
+    });
+    const a = run("a", [by("fused-int8-avx2", 1), by("candle-f32", 2), by("fused-f32-avx2", 3)]);
+    const b = run("b", [by("fused-f32-avx512", 4), by("candle-f32", 5)]);
+    expect(differences(a, b).map(({ from, to }) => [from, to])).toEqual([
+      [2, 5],
+      [3, 4],
+    ]);
+    const peer = run("peer", [by("onnxruntime", 6), by("onnxruntime-int8", 7)]);
+    expect(differences(b, peer).map(({ from, to }) => [from, to])).toEqual([[4, 6]]);
+    expect(differences(a, peer).map(({ from, to }) => [from, to])).toContainEqual([1, 7]);
+  });
+
+  it("use every figure of a run once", () => {
+    for (const one of recorded) {
+      const shown = differences(one, one);
+      const keys = new Set(shown.map(({ key }) => key));
+      expect(keys.size, one.key).toBe(shown.length);
+      const scaling = ({ subject }: Measurement) => subject === "scaling.latency";
+      const measured = one.figures.filter(
+        (figure) =>
+          !scaling(figure) &&
+          base(figure, "mean") !== undefined &&
+          base(figure, "mean") !== 0 &&
+          Object.keys(figure.parameters ?? {}).every(
+            (name) => !["stated", "rounded", "assumed", "study"].includes(name),
+          ),
+      );
+      const distinct = new Set(
+        measured.map(({ subject, parameters }) => JSON.stringify([subject, parameters])),
+      );
+      const used = shown.filter(({ a }) => base(a, "mean") !== undefined && !scaling(a));
+      expect(used.length, one.key).toBe(distinct.size);
+    }
   });
 });
 

@@ -2,7 +2,7 @@ import type { Figure } from "./comparability";
 import { base, numeric } from "./figures";
 import { Ratio } from "./ratio";
 import type { Measurement } from "./record.gen";
-import { dateOf, type Run } from "./runs";
+import { dateOf, machineKey, type Run } from "./runs";
 
 /** One implementation in a machine's chart. */
 export interface Implementation {
@@ -47,8 +47,9 @@ export function machines(all: readonly Run[]): readonly Machine[] {
     .sort((a, b) => (b.date ?? "").localeCompare(a.date ?? ""));
   const seen = new Set<string>();
   return whole.map((machine) => {
-    const newest = !seen.has(machine.title);
-    seen.add(machine.title);
+    const key = machineKey(machine.ours.run.record);
+    const newest = !seen.has(key);
+    seen.add(key);
     return { ...machine, newest };
   });
 }

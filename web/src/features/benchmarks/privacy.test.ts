@@ -83,7 +83,8 @@ describe("a trend", () => {
       own("a", 10, { timestamp: "2026-01-01" }),
       own("b", 30, { timestamp: "2026-01-02", machine: { cpu: "Xeon" } }),
       own("c", 12, { timestamp: "2026-01-03" }),
+      own("d", 13, { timestamp: "2026-01-04", machine: { cpu: "EPYC", vcpus: 8 } }),
     ];
-    expect(ownTrend(privacyCost(runs)).map(({ change }) => change)).toEqual([null, null, 2]);
+    expect(ownTrend(privacyCost(runs)).map(({ change }) => change)).toEqual([null, null, 2, null]);
   });
 });

@@ -2,7 +2,7 @@ import { base, numeric } from "./figures";
 import { groupBy } from "./group";
 import { machineTitle } from "./machines";
 import { Ratio } from "./ratio";
-import { dateOf, machineOf, type Run } from "./runs";
+import { dateOf, machineKey, machineOf, type Run } from "./runs";
 import { figureWith, pairsOf } from "./verdict";
 
 /** Latency inside a published enclave against outside, on one machine. */
@@ -88,7 +88,7 @@ function stepsOf<Cost>(
   percentOf: (cost: Cost) => number,
 ): readonly Step<Cost>[] {
   const before = new Map<Cost, Cost | undefined>();
-  for (const group of groupBy(costs, machine).values())
+  for (const group of groupBy(costs, (cost) => machineKey(runOf(cost).record)).values())
     for (const [index, cost] of group.entries()) before.set(cost, group[index - 1]);
   return costs.map((cost) => {
     const earlier = before.get(cost);

@@ -103,6 +103,17 @@ export function machineOf({ hardware, machine }: BenchmarkRecord): string | unde
   return [hardware, machine?.cpu].filter(Boolean).join(", ") || undefined;
 }
 
+/** Identifies a machine as far as its record states it: with processors, memory and instruction sets. */
+export function machineKey({ hardware, machine = {} }: BenchmarkRecord): string {
+  const { cpu, cpu_features, vcpus } = machine;
+  return JSON.stringify([hardware, cpu, cpu_features?.toSorted(), vcpus, memoryOf(machine)]);
+}
+
+/** Memory in GiB, because what a kernel reserves varies by some MiB. */
+export function memoryOf({ memory_mib }: NonNullable<BenchmarkRecord["machine"]>): string | undefined {
+  return memory_mib === undefined ? undefined : `${Math.round(memory_mib / 1_024)} GiB`;
+}
+
 /** The day of a record; Unix seconds, as the published format writes them, become a date. */
 export function dateOf({ timestamp }: BenchmarkRecord): string | undefined {
   if (timestamp === undefined) return undefined;

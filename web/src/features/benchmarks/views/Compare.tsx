@@ -1,6 +1,7 @@
 import { memo, useDeferredValue, useMemo } from "react";
 import { count, plural } from "../../../ui/format";
 import "../../../ui/table.css";
+import { LABELS, precisionOf } from "../comparability";
 import { type Difference, differences } from "../compare";
 import { bytesLabel, formatValue, short, subjectOf } from "../figures";
 import { groupBy, withoutHeading } from "../group";
@@ -118,7 +119,7 @@ interface RowProps {
 
 function Row({ row, heading, a, b, largest }: RowProps) {
   const { ratio, verdict, like } = row;
-  const name = label(row.a);
+  const name = label(row);
   const [percent, width] = [ratio?.percent ?? 0, (lengthOf(ratio) / largest) * 50];
   const noise = ratio?.noise ?? null;
   return (
@@ -152,18 +153,16 @@ function Row({ row, heading, a, b, largest }: RowProps) {
   );
 }
 
-const HIDDEN = new Set(["engine", "padded", "transport", "attestation", "study"]);
-
 function titleOf({ subject, parameters = {} }: Measurement): string {
   const { of } = parameters;
   const title = subjectOf(subject).title;
   return of ? `${title} of ${subjectOf(String(of)).title.toLowerCase()}` : title;
 }
 
-function label(figure: Measurement): string {
+function label({ a: figure, engines }: Difference): string {
   const { of: _, ...rest } = figure.parameters ?? {};
   const words = Object.entries(rest)
-    .filter(([name]) => !HIDDEN.has(name))
+    .filter(([name]) => !LABELS.has(name))
     .map(([name, value]) => {
       if (name === "payload_bytes" && typeof value === "number") return bytesLabel(value);
       if (name === "batch") return `batch of ${value}`;
@@ -171,5 +170,7 @@ function label(figure: Measurement): string {
         return plural(value, name.slice(0, -1).replaceAll("_", " "));
       return typeof value === "number" ? `${count(value)} ${name.replaceAll("_", " ")}` : value;
     });
-  return [titleOf(figure), ...words].join(", ");
+  const precision = precisionOf(figure);
+  const format = precision === "f32" ? "" : precision;
+  return [titleOf(figure), ...words, format, engines.join(" and ")].filter(Boolean).join(", ");
 }
