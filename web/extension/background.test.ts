@@ -248,6 +248,32 @@ test("Chromium: the second answer is compared", async () => {
   await vi.waitFor(() => expect(chromium.badge).toBe("!"));
 });
 
+test("Chromium: a difference that is found after the next navigation counts", async () => {
+  const chromium = await launch(false);
+  let release = (): void => undefined;
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  stubFetch({ ...SIGNED, [`${PAGE.origin}/`]: "<p>", [`${PAGE.origin}/assets/a.js`]: "2" });
+  const answer = fetch;
+  vi.stubGlobal("fetch", async (url: string) => {
+    if (url.endsWith("a.js")) await held;
+    return answer(url);
+  });
+  await chromium.answer(await chromium.start("/", "main_frame"), "");
+  const script = await chromium.start("/assets/a.js", "script");
+  const compared = chromium.answer(script, "");
+  await chromium.answer(await chromium.start("/", "main_frame"), "");
+  await settle();
+  expect(chromium.badge).toBe("…");
+  release();
+  await compared;
+  await vi.waitFor(() => expect(chromium.badge).toBe("!"));
+  await chromium.answer(await chromium.start("/", "main_frame"), "");
+  await settle();
+  expect(chromium.badge).toBe("!");
+});
+
 test("Chromium: a file that redirects differs", async () => {
   stubFetch({ ...SIGNED, [`${PAGE.origin}/`]: "<p>" });
   const chromium = await launch(false);

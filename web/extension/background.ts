@@ -19,7 +19,7 @@ import {
   readAnswer,
   type WatchedPage,
 } from "./release.ts";
-import { advance, type Event, type Found, summarize } from "./state.ts";
+import { advance, advanceEarlier, type Event, type Found, summarize } from "./state.ts";
 import { BADGES, DIFFERENCES } from "./words.ts";
 
 /** Largest file of a release in bytes (crates/release/src/manifest.rs). */
@@ -91,10 +91,11 @@ async function prepare(page: WatchedPage, load: Load): Promise<Release | null> {
 function note({ tab, number }: Load, event: Event): Promise<void> {
   return queue(async () => {
     const stored = await readTab(tab);
-    if (stored?.load !== number) return;
-    const state = advance(stored.state, event);
+    if (!stored) return;
+    const { load } = stored;
+    const state = load === number ? advance(stored.state, event) : advanceEarlier(stored.state, event);
     if (!state) return;
-    await writeTab(tab, { load: number, state });
+    await writeTab(tab, { load, state });
     await paint(tab);
   });
 }
@@ -204,11 +205,13 @@ function holdAnswer(details: RequestDetails, loads: readonly Load[]): void {
     const isWhole = found === "same" || (await end);
     await noteAll(loads, isWhole ? { type: "compared", url, isDocument, found } : { type: "skipped" });
   };
-  filter.onerror = () => {
+  filter.onerror = async () => {
     statuses.delete(details.requestId);
+    // A navigation that cuts an answer is not a problem of its load, which the tab would remember.
+    const isWhole = await end;
     const problem = `The answer of ${url} could not be read.`;
-    void noteAll(loads, { type: "skipped" });
-    void noteAll(loads, { type: "unavailable", problem });
+    await noteAll(loads, { type: "skipped" });
+    if (isWhole) await noteAll(loads, { type: "unavailable", problem });
   };
 }
 

@@ -62,15 +62,20 @@ function describe(state: TabState | null, isWatched: boolean): { heading: string
     case "checking":
       return {
         heading: "Comparing",
-        detail: `${state.same} files are compared, ${state.waiting} are not yet.`,
+        detail: `${state.same} files are compared, ${state.waiting + state.waitingBefore} are not yet.`,
       };
     default:
       return {
         heading: "Unknown",
-        detail: state.problem ?? "The document was not compared. Reload the page.",
+        detail:
+          state.problem ??
+          (state.unknownBefore ? RESTORABLE : "The document was not compared. Reload the page."),
       };
   }
 }
+
+const RESTORABLE =
+  "An earlier load in this tab was not compared, and going back may show it again. Close the tab.";
 
 function showRelease(release: TabState["release"]): void {
   const list = element("release");

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { advance, type Event, summarize, type TabState } from "./state";
+import { advance, advanceEarlier, type Event, summarize, type TabState } from "./state";
 
 const RELEASE = { name: "0.1.0", commit: "3d".repeat(20), signed: 1 };
 const NAVIGATED: Event = { type: "navigated", origin: "https://page.example" };
@@ -42,6 +42,27 @@ test("a load that differed counts until the tab is closed, because going back ma
   expect(summarize(again)).toBe("differs");
   const third = [NAVIGATED, LOADED, compared("same", true)].reduce(advance, again);
   expect(summarize(third)).toBe("differs");
+});
+
+test("a comparison that ends after the next navigation counts, and until then nothing is verified", () => {
+  const left = follow(NAVIGATED, LOADED, { type: "asked" }, NAVIGATED, LOADED, compared("same", true));
+  expect(summarize(left)).toBe("checking");
+  const late = (event: Event) => summarize(advanceEarlier(left as TabState, event));
+  expect(late(compared("same"))).toBe("verified");
+  expect(late({ type: "skipped" })).toBe("verified");
+  expect(late(compared("bytes"))).toBe("differs");
+  expect(late(compared("bytes", true))).toBe("differs");
+  const again = [NAVIGATED, LOADED, compared("same", true)].reduce(advance, left);
+  expect(summarize(again)).toBe("checking");
+});
+
+test("a load without a release counts until the tab is closed, too", () => {
+  const unavailable: Event = { type: "unavailable", problem: "expired" };
+  const again = follow(NAVIGATED, unavailable, NAVIGATED, LOADED, compared("same", true));
+  expect(summarize(again)).toBe("unknown");
+  const verified = follow(NAVIGATED, NAVIGATED, LOADED, compared("same", true)) as TabState;
+  expect(summarize(advanceEarlier(verified, unavailable))).toBe("unknown");
+  expect(summarize(advanceEarlier(verified, LOADED))).toBe("verified");
 });
 
 test("a host cannot fill the memory with differences", () => {

@@ -21,6 +21,10 @@ export interface TabState {
   readonly differences: readonly Difference[];
   /** An earlier load in this tab differed. The browser may restore it without a request, so it counts until the tab is closed. */
   readonly differedBefore: boolean;
+  /** An earlier load in this tab had no release to compare with, and may be restored, too. */
+  readonly unknownBefore: boolean;
+  /** Requests of earlier loads whose answers are not compared yet. */
+  readonly waitingBefore: number;
 }
 
 export type Event =
@@ -49,6 +53,8 @@ export function advance(state: TabState | null, event: Event): TabState | null {
       hasDocument: false,
       differences: [],
       differedBefore: state !== null && (state.differedBefore || state.differences.length > 0),
+      unknownBefore: state !== null && (state.unknownBefore || state.problem !== null),
+      waitingBefore: state === null ? 0 : state.waitingBefore + state.waiting,
     };
   }
   if (!state) return null;
@@ -74,14 +80,32 @@ export function advance(state: TabState | null, event: Event): TabState | null {
   }
 }
 
+/** Pure. State of a tab after an event of an earlier load, which the browser may restore. */
+export function advanceEarlier(state: TabState, event: Event): TabState {
+  const next = { ...state, waitingBefore: Math.max(0, state.waitingBefore - 1) };
+  switch (event.type) {
+    case "navigated":
+    case "loaded":
+      return state;
+    case "asked":
+      return { ...state, waitingBefore: state.waitingBefore + 1 };
+    case "unavailable":
+      return { ...state, unknownBefore: true };
+    case "skipped":
+      return next;
+    case "compared":
+      return event.found === null || event.found === "same" ? next : { ...next, differedBefore: true };
+  }
+}
+
 /** The word in the toolbar. */
 export type Status = "verified" | "differs" | "checking" | "unknown";
 
 export function summarize(state: TabState | null): Status {
   if (!state) return "unknown";
   if (state.differences.length > 0 || state.differedBefore) return "differs";
-  if (state.problem !== null) return "unknown";
-  if (state.waiting > 0 || state.release === null) return "checking";
+  if (state.problem !== null || state.unknownBefore) return "unknown";
+  if (state.waiting + state.waitingBefore > 0 || state.release === null) return "checking";
   // Without the document's bytes nothing states which files the page is made of.
   return state.hasDocument ? "verified" : "unknown";
 }
