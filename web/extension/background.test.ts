@@ -193,16 +193,27 @@ test("Firefox: an answer that a navigation cuts reaches no page, and is not a di
   await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
 });
 
-test("Firefox: an error of the host is not compared, but for a document", async () => {
-  const firefox = await launch(true);
-  await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
-  const script = { ...(await firefox.start("/assets/a.js", "script")), statusCode: 503 };
-  await firefox.answer(script, "busy");
-  await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
-  const document = { ...(await firefox.start("/", "main_frame")), statusCode: 404 };
-  await firefox.answer(document, "<b>");
-  await vi.waitFor(() => expect(firefox.badge).toBe("!"));
-});
+test.each(["script", "stylesheet", "font", "xmlhttprequest"])(
+  "Firefox: an error of the host is not compared where the browser applies none: %s",
+  async (type) => {
+    const firefox = await launch(true);
+    await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
+    const request = { ...(await firefox.start("/assets/a.js", type)), statusCode: 503 };
+    expect(await firefox.answer(request, "busy")).toBe("busy");
+    await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
+  },
+);
+
+test.each(["main_frame", "sub_frame", "object", "image", "media", "other"])(
+  "Firefox: an error of the host that the browser shows is compared: %s",
+  async (type) => {
+    const firefox = await launch(true);
+    await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
+    const request = { ...(await firefox.start("/missing", type)), statusCode: 404 };
+    expect(await firefox.answer(request, "<b>")).not.toContain("<b>");
+    await vi.waitFor(() => expect(firefox.badge).toBe("!"));
+  },
+);
 
 test("a service worker's requests count for each tab of the page", async () => {
   const firefox = await launch(true);

@@ -218,6 +218,9 @@ function holdAnswer(details: RequestDetails, loads: readonly Load[]): void {
 const BLOCKED =
   "<!doctype html><title>Not the release</title><p>The Clearseal extension did not show this page: its bytes are not those of the signed release.";
 
+/** A browser applies no script, style or font of an error, and a script reads its text as data; it shows documents and images of errors. */
+const UNUSED_ERRORS = new Set(["script", "stylesheet", "font", "xmlhttprequest"]);
+
 /** Compares an answer with the release of the load. Null if there is nothing to compare with. */
 async function judge(
   { requestId, url, type, statusCode }: RequestDetails,
@@ -226,8 +229,7 @@ async function judge(
 ): Promise<Found> {
   const status = statusCode ?? statuses.get(requestId) ?? 200;
   statuses.delete(requestId);
-  // A browser runs no script and applies no style of an error, but shows its document.
-  if (status >= 400 && type !== "main_frame") return null;
+  if (status >= 400 && UNUSED_ERRORS.has(type)) return null;
   const release = await releaseOf(loads);
   return release ? compare(release, url, type, body) : null;
 }
