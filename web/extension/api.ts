@@ -57,11 +57,13 @@ export async function findTabs(origin: string): Promise<number[]> {
 
 const NEWEST = "newest.";
 
-/** Time of the newest signature that was seen for an origin, in Unix seconds. */
-export async function readNewest(origin: string): Promise<number> {
-  return ((await api.storage.local.get(NEWEST + origin))[NEWEST + origin] as number | undefined) ?? 0;
-}
-
-export async function writeNewest(origin: string, signed: number): Promise<void> {
-  await api.storage.local.set({ [NEWEST + origin]: signed });
+/**
+ * Records the time of a signature for an origin, in Unix seconds. False if an older time than the newest one that was seen: a repeated
+ * signature is not older. Callers must not overlap.
+ */
+export async function raiseNewest(origin: string, signed: number): Promise<boolean> {
+  const key = NEWEST + origin;
+  const newest = ((await api.storage.local.get(key))[key] as number | undefined) ?? 0;
+  if (signed > newest) await api.storage.local.set({ [key]: signed });
+  return signed >= newest;
 }

@@ -42,6 +42,8 @@ class FakeBrowser {
   readonly badges = new Map<number, string>();
   /** Addresses of tabs; undefined is one that the extension must not read. */
   readonly addresses = new Map<number, string | undefined>();
+  /** Until it resolves, the extension waits for what it has read from its storage. */
+  reading: Promise<void> = Promise.resolve();
   #requests = 0;
 
   constructor(readsAnswers: boolean) {
@@ -53,7 +55,11 @@ class FakeBrowser {
     const area = () => {
       const items: Record<string, unknown> = {};
       return {
-        get: async (key: string | null) => (key === null ? { ...items } : { [key]: items[key] }),
+        get: async (key: string | null) => {
+          const found = key === null ? { ...items } : { [key]: items[key] };
+          await this.reading;
+          return found;
+        },
         set: async (more: Record<string, unknown>) => void Object.assign(items, structuredClone(more)),
         remove: async (key: string) => void delete items[key],
       };
@@ -248,6 +254,27 @@ test("an older signature than one that was seen before is refused", async () => 
   stubFetch({ ...SIGNED, [`${PAGE.manifest}.minisig`]: signManifest(NOW - 60) });
   expect(await firefox.answer(await firefox.start("/", "main_frame"), "<p>")).toBe("<p>");
   await vi.waitFor(() => expect(firefox.badge).toBe("?"));
+});
+
+test("the newest signature time does not decrease when two loads verify releases at once", async () => {
+  const firefox = await launch(true);
+  const times = [NOW, NOW - 60];
+  vi.stubGlobal("fetch", async (url: string) =>
+    url === PAGE.manifest
+      ? new Response(new Uint8Array(MANIFEST))
+      : new Response(signManifest(times.shift() ?? 0)),
+  );
+  const first = await firefox.start("/", "main_frame", 1);
+  const second = await firefox.start("/", "main_frame", 2);
+  firefox.reading = settle();
+  await firefox.answer(first, "<p>");
+  await firefox.answer(second, "<p>");
+  // Either signature may be verified first.
+  await vi.waitFor(() => expect(firefox.badges.get(1)).toBe("✓"));
+  await vi.waitFor(() => expect(firefox.badges.get(2)).toMatch(/[✓?]/));
+  times.push(NOW - 60);
+  await firefox.answer(await firefox.start("/", "main_frame", 3), "<p>");
+  await vi.waitFor(() => expect(firefox.badges.get(3)).toBe("?"));
 });
 
 test("Chromium: the second answer is compared", async () => {

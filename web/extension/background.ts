@@ -1,14 +1,4 @@
-import {
-  api,
-  findTabs,
-  forgetTab,
-  readNewest,
-  readPages,
-  readsAnswers,
-  readTab,
-  writeNewest,
-  writeTab,
-} from "./api.ts";
+import { api, findTabs, forgetTab, raiseNewest, readPages, readsAnswers, readTab, writeTab } from "./api.ts";
 import {
   compare,
   isServiceRequest,
@@ -73,10 +63,9 @@ async function prepare(page: WatchedPage, load: Load): Promise<Release | null> {
   try {
     const release = await loadRelease(page, Math.floor(Date.now() / 1000));
     const { name, commit, signed } = release;
-    if (signed < (await readNewest(page.origin))) {
+    if (!(await queue(() => raiseNewest(page.origin, signed)))) {
       throw new Error("The manifest has an older signature than one that was seen before.");
     }
-    await writeNewest(page.origin, signed);
     await note(load, { type: "loaded", release: { name, commit, signed } });
     return release;
   } catch (cause) {
