@@ -1,14 +1,21 @@
 //! Which rows take part in a search, by their metadata.
 
 use std::cmp::Ordering;
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::Deserialize;
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::error::FilterError;
 use crate::metadata::{MetadataRef, Value};
 
-/// Most comparisons in a filter, values of `in` included.
-const MAX_COMPARISONS: usize = 256;
+/// Most parts of a filter: comparisons, values of `in`, and each `and`, `or` and `not`.
+const MAX_PARTS: usize = 256;
+
+const TOO_MANY: FilterError = FilterError(
+    "a filter has at most 256 parts: each comparison, each value of `in`, and each `and`, `or` and `not` is one",
+);
 
 /// A condition on the metadata of a row.
 ///
@@ -19,7 +26,7 @@ const MAX_COMPARISONS: usize = 256;
 #[serde(try_from = "Written")]
 pub struct Filter {
     node: Node,
-    comparisons: usize,
+    parts: usize,
 }
 
 #[derive(Clone)]
@@ -47,7 +54,9 @@ enum Relation {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
+    #[serde(default, deserialize_with = "read_filters")]
     and: Option<Vec<Filter>>,
+    #[serde(default, deserialize_with = "read_filters")]
     or: Option<Vec<Filter>>,
     not: Option<Box<Filter>>,
     field: Option<String>,
@@ -57,7 +66,44 @@ struct Written {
     lte: Option<Value>,
     gt: Option<Value>,
     gte: Option<Value>,
+    #[serde(default, deserialize_with = "read_values")]
     r#in: Option<Vec<Value>>,
+}
+
+fn read_filters<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Filter>>, D::Error> {
+    read_list(from, |filter: &Filter| filter.parts).map(Some)
+}
+
+fn read_values<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Value>>, D::Error> {
+    read_list(from, |_: &Value| 1).map(Some)
+}
+
+/// Reads a list whose items have few parts altogether. Refuses a longer one before all of it is in memory.
+fn read_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+    parts: fn(&T) -> usize,
+) -> Result<Vec<T>, D::Error> {
+    struct List<T>(fn(&T) -> usize, PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<T>, A::Error> {
+            let (mut all, mut parts) = (Vec::new(), 0);
+            while let Some(item) = items.next_element()? {
+                parts += (self.0)(&item);
+                if parts > MAX_PARTS {
+                    return Err(A::Error::custom(TOO_MANY));
+                }
+                all.push(item);
+            }
+            Ok(all)
+        }
+    }
+    from.deserialize_seq(List(parts, PhantomData))
 }
 
 impl TryFrom<Written> for Filter {
@@ -106,16 +152,16 @@ impl TryFrom<Written> for Filter {
                 ));
             }
         };
-        let comparisons = match &node {
+        let parts = match &node {
             Node::And(filters) | Node::Or(filters) => {
-                filters.iter().map(|filter| filter.comparisons).sum()
+                1 + filters.iter().map(|filter| filter.parts).sum::<usize>()
             }
-            Node::Not(filter) => filter.comparisons,
+            Node::Not(filter) => 1 + filter.parts,
             Node::Compare { values, .. } => values.len().max(1),
         };
-        match comparisons <= MAX_COMPARISONS {
-            true => Ok(Self { node, comparisons }),
-            false => Err(FilterError("a filter has at most 256 comparisons")),
+        match parts <= MAX_PARTS {
+            true => Ok(Self { node, parts }),
+            false => Err(TOO_MANY),
         }
     }
 }

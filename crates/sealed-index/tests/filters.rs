@@ -115,6 +115,19 @@ fn filters_that_are_not_one_are_refused() {
     for text in cases {
         assert!(serde_json::from_str::<Filter>(text).is_err(), "{text}");
     }
+    // Each part counts, also one without a comparison.
+    let empties = |count| format!(r#"{{"and":[{}]}}"#, vec![r#"{"and":[]}"#; count].join(","));
+    assert!(serde_json::from_str::<Filter>(&empties(255)).is_ok());
+    let negations = format!(
+        "{}{}{}",
+        r#"{"not":"#.repeat(100),
+        empties(200),
+        "}".repeat(100)
+    );
+    for many in [empties(256), empties(100_000), negations] {
+        let refused = serde_json::from_str::<Filter>(&many).err().unwrap();
+        assert!(refused.to_string().contains("256 parts"), "{refused}");
+    }
     let deep = format!("{}{}{}", r#"{"not":"#.repeat(1000), "{}", "}".repeat(1000));
     assert!(serde_json::from_str::<Filter>(&deep).is_err());
 }
