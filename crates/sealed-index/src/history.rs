@@ -50,6 +50,11 @@ impl History {
         }
     }
 
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> usize {
+        (self.parts.len() + self.recent.len()) * size_of::<Hash>()
+    }
+
     /// Number of versions, version 0 included.
     pub(crate) fn versions(&self) -> u64 {
         (self.parts.len() * PART + self.recent.len()) as u64

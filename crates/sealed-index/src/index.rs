@@ -57,6 +57,18 @@ impl Fixed {
         }
     }
 
+    /// Compares a head with the part of a history that holds its version.
+    pub(crate) fn check_older(
+        &self,
+        seen: &Head,
+        name: ObjectName,
+        object: Vec<u8>,
+    ) -> Result<Result<(), HistoryError>, IndexError> {
+        let label = self.label(Kind::History, name, 0);
+        let heads = open(&self.key, &label, object)?;
+        Ok(OldPart::check(&heads, seen))
+    }
+
     /// The row's leaf.
     pub(crate) fn leaf(&self, row: &RowRef<'_>, vector: &[f32], place: Place) -> Leaf {
         let salt = self.secrets.row_salt(row.version, row.id);
@@ -160,7 +172,8 @@ impl Index {
             let live = held.block.len() / 8;
             held.block.memory() + live
         });
-        blocks.sum::<usize>() + self.map.memory()
+        let settings = self.fixed.settings.memory();
+        blocks.sum::<usize>() + self.map.memory() + self.history.memory() + settings
     }
 
     /// This version as an answer states it.
@@ -204,9 +217,7 @@ impl Index {
         name: ObjectName,
         object: Vec<u8>,
     ) -> Result<Result<(), HistoryError>, IndexError> {
-        let label = self.fixed.label(Kind::History, name, 0);
-        let heads = open(&self.fixed.key, &label, object)?;
-        Ok(OldPart::check(&heads, seen))
+        self.fixed.check_older(seen, name, object)
     }
 
     /// The row with this id, and its stored vector.

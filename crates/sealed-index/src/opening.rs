@@ -7,11 +7,12 @@ use scan::Live;
 use zeroize::Zeroizing;
 
 use crate::block::{Block, OpenedSegment};
-use crate::error::IndexError;
+use crate::error::{HistoryError, IndexError};
 use crate::index::{Fixed, Held, Index};
 use crate::key::IndexKey;
 use crate::map::{Map, Place, Update};
 use crate::object::{Kind, Label, ObjectName, open, read_name};
+use crate::proof::Head;
 use crate::state::{Segment, State};
 
 /// A state that was opened, and whose segments are to be opened.
@@ -53,6 +54,27 @@ impl Opening {
             state,
             version,
         })
+    }
+
+    /// Compares the state with a version that was seen, as [`Index::check`] does, without its segments.
+    ///
+    /// # Errors
+    /// [`HistoryError`].
+    pub fn check(&self, seen: &Head) -> Result<Option<ObjectName>, HistoryError> {
+        self.state.history.check(seen)
+    }
+
+    /// Compares an old version that was seen, as [`Index::check_older`] does.
+    ///
+    /// # Errors
+    /// [`IndexError`] if the object is not genuine. The inner [`HistoryError`] is about a genuine one.
+    pub fn check_older(
+        &self,
+        seen: &Head,
+        name: ObjectName,
+        object: Vec<u8>,
+    ) -> Result<Result<(), HistoryError>, IndexError> {
+        self.fixed.check_older(seen, name, object)
     }
 
     /// The segments to open.

@@ -71,6 +71,12 @@ impl Settings {
         usize::try_from(self.dimensions).unwrap_or(usize::MAX)
     }
 
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> usize {
+        let prompt = self.prompt.as_ref().map_or(0, String::len);
+        size_of::<Self>() + self.model.len() + prompt
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_short(out, self.model.as_bytes());
         out.extend(self.model_hash);

@@ -1,6 +1,6 @@
 //! Histories that are longer than a state holds.
 
-use sealed_index::{Head, HistoryError, Precision};
+use sealed_index::{Head, HistoryError, Precision, Scope, Settings};
 
 use crate::common::{Store, put, settings};
 
@@ -50,4 +50,23 @@ fn heads_of_all_versions_stay_known() {
         newest,
     };
     assert_eq!(index.check(&future), Err(expected));
+}
+
+#[test]
+fn the_memory_of_an_index_includes_settings_and_history() {
+    let mut store = Store::default();
+    let empty = |prompt: String| {
+        let settings = Settings {
+            prompt: Some(prompt),
+            ..settings(Precision::F32)
+        };
+        Store::default().create(settings).memory()
+    };
+    assert_eq!(empty("a".repeat(4096)) - empty("a".repeat(96)), 4000);
+    let created = store.create(settings(Precision::F32));
+    let first = store.change(&created, &[put("a", [1.0, 0.0, 0.0])]);
+    let second = store.change(&first, &[put("a", [1.0, 0.0, 0.0])]);
+    let (compacted, _) = second.compact(Scope::Forget, &[9; 32]).unwrap().unwrap();
+    // The same row, two versions later.
+    assert_eq!(compacted.memory() - first.memory(), 2 * 32);
 }
