@@ -1,5 +1,6 @@
 import { createHash, generateKeyPairSync, sign } from "node:crypto";
 import { beforeEach, expect, test, vi } from "vitest";
+import type { WatchedPage } from "./release";
 
 const sha256 = (text: string) => createHash("sha256").update(text).digest("hex");
 const FILES: Record<string, string> = { "index.html": "<p>", "assets/a.js": "1" };
@@ -128,9 +129,9 @@ class FakeBrowser {
     return filter;
   }
 
-  async start(path: string, type: string, tabId = 1): Promise<RequestDetails> {
+  async start(path: string, type: string, tabId = 1, origin = PAGE.origin): Promise<RequestDetails> {
     this.#requests += 1;
-    const details = { requestId: `${this.#requests}`, url: PAGE.origin + path, tabId, type };
+    const details = { requestId: `${this.#requests}`, url: origin + path, tabId, type };
     await this.listeners.onBeforeRequest?.(details);
     return details;
   }
@@ -245,6 +246,33 @@ test("a badge of the page is not painted on another page in the same tab", async
   }
   await firefox.show(`${PAGE.origin}/audit`);
   await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
+});
+
+test("a verdict under an entry that the user changes or removes is not shown any more", async () => {
+  const page = { ...PAGE, origin: "https://added.example" };
+  const firefox = await launch(true);
+  const change = async (before: readonly WatchedPage[], after: readonly WatchedPage[]) => {
+    await chrome.storage.local.set({ pages: after });
+    await firefox.listeners.changed?.({ pages: { oldValue: before, newValue: after } }, "local");
+    await settle();
+  };
+  await change([], [page]);
+  firefox.addresses.set(1, `${page.origin}/`);
+  const load = async () => firefox.answer(await firefox.start("/", "main_frame", 1, page.origin), "<p>");
+  await load();
+  await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
+  const another = { ...page, manifest: "https://other.example/release.json" };
+  await change([page], [another]);
+  expect(firefox.badge).toBe("?");
+  await change([another], [page]);
+  await load();
+  await settle();
+  expect(firefox.badge).toBe("?");
+  await change([page], []);
+  expect(firefox.badge).toBe("");
+  await firefox.show(`${page.origin}/`);
+  await settle();
+  expect(firefox.badge).toBe("");
 });
 
 test("an older signature than one that was seen before is refused", async () => {

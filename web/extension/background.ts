@@ -19,8 +19,28 @@ const ALL = { urls: ["<all_urls>"] };
 /** Read once a start of this script, and again when the user changes them. */
 let pages = readPages();
 api.storage.onChanged.addListener((changes, area) => {
-  if (area === "local" && "pages" in changes) pages = readPages();
+  if (area !== "local" || !changes.pages) return;
+  pages = readPages();
+  const { oldValue, newValue } = changes.pages;
+  void queue(() => dropVerdicts(oldValue as StoredPages, newValue as StoredPages));
 });
+
+type StoredPages = readonly WatchedPage[] | undefined;
+
+/** A verdict under an entry that the user has changed or removed is not one under the present entry. */
+async function dropVerdicts(before: StoredPages, after: StoredPages): Promise<void> {
+  const kept = new Set(after?.map((page) => JSON.stringify(page)));
+  for (const page of before ?? []) {
+    if (kept.has(JSON.stringify(page))) continue;
+    for (const tab of await findTabs(page.origin)) {
+      const stored = await readTab(tab);
+      const problem = "The entry of this page was changed since the page loaded. Reload the page.";
+      const state = advance(stored?.state ?? null, { type: "unavailable", problem });
+      if (stored && state) await writeTab(tab, { ...stored, state });
+      await paint(tab);
+    }
+  }
+}
 
 /** Releases by the number of the load that they are for. */
 const releases = new Map<number, Promise<Release | null>>();
@@ -89,14 +109,15 @@ function note({ tab, number }: Load, event: Event): Promise<void> {
   });
 }
 
-/** Shows the state of the tab's last load, and nothing while the tab shows another page. Called in the queue. */
+/** Shows the state of the tab's last load, and nothing while the tab shows another page or one that is not watched. Called in the queue. */
 async function paint(tab: number): Promise<void> {
   const stored = await readTab(tab);
   if (!stored) return;
   // Without a permission for the address, `url` is absent: the tab may also be closed.
   const shown = await api.tabs.get(tab).catch(() => undefined);
   const { name } = api.runtime.getManifest();
-  if (originOf(shown?.url) !== stored.state.origin) {
+  const { origin } = stored.state;
+  if (originOf(shown?.url) !== origin || !(await pages).some((page) => page.origin === origin)) {
     await setBadge(tab, "", name);
     return;
   }

@@ -32,6 +32,12 @@ interface StorageArea {
   remove(key: string): Promise<void>;
 }
 
+interface StorageChange {
+  /** Absent where the key was, or is, absent. */
+  readonly oldValue?: unknown;
+  readonly newValue?: unknown;
+}
+
 interface Tab {
   readonly id?: number;
   /** Absent without permission for the address. */
@@ -59,7 +65,7 @@ interface WebExtension {
   readonly storage: {
     readonly local: StorageArea;
     readonly session: StorageArea;
-    readonly onChanged: Listeners<(changes: Record<string, unknown>, area: string) => void>;
+    readonly onChanged: Listeners<(changes: Record<string, StorageChange>, area: string) => void>;
   };
   readonly tabs: {
     query(filter: { active: boolean; currentWindow: boolean }): Promise<Tab[]>;
