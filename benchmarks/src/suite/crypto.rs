@@ -1,4 +1,5 @@
-//! Cryptographic primitives, in the implementations that the product uses.
+//! Cryptographic primitives. HPKE and AES-256-GCM are those of `hpke` and `aes-gcm`, which seal requests and models. The channel's
+//! AES-256-GCM is that of `provider`, and the benchmark `transport` measures it; its ChaCha20-Poly1305 is the one here.
 
 use aes_gcm::aead::{Aead, KeyInit};
 use anyhow::{Context, Result, anyhow, ensure};
