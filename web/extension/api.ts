@@ -22,16 +22,21 @@ export async function readPages(): Promise<WatchedPage[]> {
   return [...__CLEARSEAL_PAGES__, ...((added as WatchedPage[] | undefined) ?? [])];
 }
 
-export async function addPage(page: WatchedPage): Promise<void> {
-  await removePage(page.origin);
-  const { [PAGES]: added } = await api.storage.local.get(PAGES);
-  await api.storage.local.set({ [PAGES]: [...((added as WatchedPage[] | undefined) ?? []), page] });
+export function addPage(page: WatchedPage): Promise<void> {
+  return changePages(page.origin, [page]);
 }
 
-export async function removePage(origin: string): Promise<void> {
-  const { [PAGES]: added } = await api.storage.local.get(PAGES);
-  const others = ((added as WatchedPage[] | undefined) ?? []).filter((page) => page.origin !== origin);
-  await api.storage.local.set({ [PAGES]: others });
+export function removePage(origin: string): Promise<void> {
+  return changePages(origin, []);
+}
+
+/** Replaces the entry of an origin. Two tabs with the options may be open, so each waits for the other's write. */
+function changePages(origin: string, entry: readonly WatchedPage[]): Promise<void> {
+  return navigator.locks.request(PAGES, async () => {
+    const { [PAGES]: added } = await api.storage.local.get(PAGES);
+    const others = ((added as WatchedPage[] | undefined) ?? []).filter((page) => page.origin !== origin);
+    await api.storage.local.set({ [PAGES]: [...others, ...entry] });
+  });
 }
 
 export async function readTab(id: number): Promise<StoredTab | null> {
