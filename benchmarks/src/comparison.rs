@@ -8,7 +8,7 @@ pub use rules::{Condition, RULES, Rule, Rules, Test};
 
 use crate::published::figures;
 use crate::reading::Contents;
-use crate::record::{Measurement, Record, Table, TableKind, Unit};
+use crate::record::{Absent, Measurement, Record, Table, TableKind, Unit};
 use crate::schema::name_of;
 use crate::statistics::short;
 
@@ -168,15 +168,9 @@ fn unstated(ours: &Measurement, theirs: &Measurement) -> Vec<String> {
 
 /// Explains why there is no figure of ours: as our own run states it, or else by the rules.
 fn explain_absence(theirs: Figure<'_>, ours: &[Record]) -> String {
-    let subject = theirs.measurement.subject.as_str();
-    let absent = match subject.split('.').next() {
-        Some("transport") => "transport",
-        Some("aggregation") => "aggregation.terse",
-        _ => subject,
-    };
-    let mut stated = ours.iter().flat_map(|record| &record.absent);
-    match stated.find(|one| one.subject == absent) {
-        Some(absent) => absent.why.replace("not measured yet: ", ""),
+    let absent: Vec<&Absent> = ours.iter().flat_map(|record| &record.absent).collect();
+    match likeness::stated_absence(theirs, &absent) {
+        Some(why) => why.replace("not measured yet: ", ""),
         None => likeness::absence_reason(theirs).to_owned(),
     }
 }
@@ -258,9 +252,18 @@ mod tests {
             reason: Option<String>,
         }
         #[derive(serde::Deserialize)]
+        struct Missing {
+            environment: Environment,
+            subject: String,
+            parameters: std::collections::BTreeMap<String, Parameter>,
+            stated: Vec<Absent>,
+            why: String,
+        }
+        #[derive(serde::Deserialize)]
         struct Cases {
             ours: Vec<Measurement>,
             theirs: Vec<Theirs>,
+            absences: Vec<Missing>,
         }
         let cases: Cases = serde_json::from_str(include_str!("../tests/comparison.json")).unwrap();
         let environment = Environment::Simulated;
@@ -299,6 +302,21 @@ mod tests {
                 begins || reason.is_none() && wanted.is_none(),
                 "{theirs:?}: {reason:?}"
             );
+        }
+        for case in cases.absences {
+            let theirs = Measurement {
+                subject: case.subject,
+                parameters: case.parameters,
+                ..Measurement::default()
+            };
+            let figure = Figure {
+                environment: case.environment,
+                measurement: &theirs,
+            };
+            let mut ours = read("ours.json", br#"{"environment":"simulated"}"#).unwrap();
+            ours.records[0].absent = case.stated;
+            let why = explain_absence(figure, &ours.records);
+            assert!(why.starts_with(&case.why), "{theirs:?}: {why}");
         }
     }
 }

@@ -40,14 +40,19 @@ pub fn of(sample: &[f64]) -> Statistics {
     }
 }
 
+/// Two-sided 95 % quantiles of Student's t for samples of two and more.
+pub const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+
 /// Two-sided 95 % quantile of Student's t for a sample of `count`.
 pub fn student(count: usize) -> f64 {
-    const TABLE: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-        2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-        2.052, 2.048, 2.045, 2.042,
-    ];
-    TABLE.get(count.saturating_sub(2)).copied().unwrap_or(1.96)
+    STUDENT
+        .get(count.saturating_sub(2))
+        .copied()
+        .unwrap_or(1.96)
 }
 
 /// Measures each repetition of `work` in milliseconds, after discarded warm-ups. Uses the monotonic clock.
@@ -195,6 +200,23 @@ mod tests {
         assert!((high - low - 2.0 * 4.303 * 2.0 / 3f64.sqrt()).abs() < 1e-9);
         assert!(of(&[]).is_empty());
         assert_eq!(of(&[1.0]).stddev, None);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_page() {
+        #[derive(serde::Deserialize)]
+        struct Case {
+            count: usize,
+            quantile: f64,
+        }
+        #[derive(serde::Deserialize)]
+        struct Cases {
+            quantiles: Vec<Case>,
+        }
+        let cases: Cases = serde_json::from_str(include_str!("../tests/student.json")).unwrap();
+        for Case { count, quantile } in cases.quantiles {
+            assert_eq!(student(count), quantile, "{count}");
+        }
     }
 
     #[test]

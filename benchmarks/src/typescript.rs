@@ -13,6 +13,7 @@ use crate::guide::{GUIDES, Guide};
 use crate::published::{PUBLISHED, PublishedField};
 use crate::record::{RecordFile, Unit};
 use crate::schema::schema;
+use crate::statistics::STUDENT;
 
 const HEAD: &str = "// Generated from benchmarks/src/record.rs: cargo run --package benchmarks -- --types. Do not edit.
 
@@ -61,6 +62,7 @@ pub fn module() -> String {
         "PUBLISHED",    "readonly PublishedField[]",                   &json!(PUBLISHED);
         "GUIDES",       "readonly Guide[]",                            &json!(GUIDES);
         "RULES",        "Rules",                                       &json!(RULES);
+        "STUDENT",      "readonly number[]",                           &json!(STUDENT);
         "ENVIRONMENTS", "Readonly<Record<Environment, string>>",       &json!(environments);
     };
     let named = types.named.values();

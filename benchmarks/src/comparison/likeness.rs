@@ -2,7 +2,7 @@
 //! both measure the same thing.
 
 use super::rules::{Condition, RULES, Rule, Test};
-use crate::record::{Environment, Measurement, Parameter};
+use crate::record::{Absent, Environment, Measurement, Parameter};
 use crate::schema::name_of;
 
 /// A figure and the environment that it was measured in.
@@ -134,6 +134,39 @@ pub(super) fn difference(theirs: Figure<'_>, ours: Figure<'_>) -> Option<&'stati
     let mut rules = RULES.unlike.iter();
     let rule = rules.find(|rule| theirs.is_covered_by(rule) && ours.fits(rule.ours));
     rule.and_then(|rule| rule.reason)
+}
+
+/// Returns the reason that our run itself states: for the figure's workload or subject, or for the benchmark that measures it. A
+/// reason for another number of devices, or for vsock alone, does not explain another figure.
+pub(super) fn stated_absence<'a>(theirs: Figure<'_>, absent: &[&'a Absent]) -> Option<&'a str> {
+    let subject = theirs.subject();
+    let vsock = theirs
+        .parameter("transport")
+        .is_some_and(|transport| transport.to_string().contains("vsock"));
+    let mut names = vec![subject.to_owned()];
+    match subject.split('.').next() {
+        Some("transport") => {
+            names.extend(vsock.then(|| "transport.vsock".to_owned()));
+            names.push("transport".to_owned());
+        }
+        Some("aggregation") => {
+            if let Some(workload) = theirs.parameter("workload") {
+                names.insert(0, format!("aggregation.{workload}"));
+                names.push(format!("aggregation-{workload}"));
+            }
+        }
+        _ => {}
+    }
+    let devices = theirs.parameter("devices").map(Parameter::to_string);
+    let explains = |why: &str| {
+        let counted = why.split_once(" devices ");
+        let counted = counted.map(|(count, _)| count.replace(',', ""));
+        (vsock || !why.contains("vsock")) && counted.is_none_or(|count| Some(count) == devices)
+    };
+    names.iter().find_map(|name| {
+        let mut named = absent.iter().filter(|one| one.subject == *name);
+        Some(named.find(|one| explains(&one.why))?.why.as_str())
+    })
 }
 
 /// Returns why our run has no such figure.

@@ -97,10 +97,12 @@ pub const RULES: Rules = Rules {
             "theirs verifies no signature (mock attestation), ours that of an endorsed key";
         &["frame.latency", "frame.throughput"], &[Condition("codec", Has("Binary HTTP"))], &[],
             "theirs is a frame, ours an HTTP message with its padding";
-        &["stage.model_fetch", "stage.cold_start_total"], &[], &[Condition("environment", Is(&["bare_metal"]))],
-            "ours reads a model in the clear from its disk and checks its hashes; theirs reads an encrypted one";
         &["stage."], &[], &[Condition("environment", Lacks("bare_metal"))],
             "ours starts processes on a running machine and reads the model from its disk; theirs boots an enclave and fetches the model from storage through the host";
+        &["stage."], &[Condition("process", Has("sealed model"))], &[],
+            "ours opens a sealed model in stages that overlap, with a key from a simulated KMS; theirs runs one stage after the other";
+        &["stage."], &[], &[],
+            "ours reads a model in the clear from its disk and checks its hashes; theirs reads an encrypted one";
         &["request.session_setup"], &[], &[],
             "ours makes keys; theirs attests and sets a channel up";
         &["request.crypto"], &[], &[],
@@ -130,9 +132,9 @@ pub const RULES: Rules = Rules {
         &["overhead"], &[Condition("of", Is(&["transport.per_message"]))],
             "follows from a round trip over vsock, and from inference in a real enclave";
         &["transport."], &[Condition("transport", Has("TLS"))],
-            "this run was made without --contenders, which brings TLS 1.3";
+            "only --contenders measures TLS 1.3, and this run has no such figure";
         &["transport."], &[],
-            "the benchmark `transport` is not part of this run";
+            "the benchmark `transport` measures such figures, and this run has none of this kind";
         &["memory."], &[],
             "the run has no comparable process outside an enclave";
         &["overhead", "share", "difference", "slo."], &[],

@@ -136,4 +136,11 @@ describe("nearest and reason", () => {
     if (reason === null) expect(foundReason).toBeNull();
     else expect(foundReason?.slice(0, reason.length)).toBe(reason);
   });
+
+  it.each(cases.absences)("explain an absent figure: $environment $subject $parameters", (missing) => {
+    const { environment, stated, why, ...figure } = missing;
+    const theirs = { run: record(environment as Environment, []), figure: figure as unknown as Measurement };
+    const own = { ...ours, record: { ...ours.record, absent: stated } };
+    expect(absence(theirs, own).slice(0, why.length)).toBe(why);
+  });
 });

@@ -3,6 +3,7 @@ import { everyFigureOf } from "./derive";
 import { base, formatValue, headline, type Statistic, short } from "./figures";
 import { groupBy } from "./group";
 import {
+  type Absent,
   type Cite,
   type Condition,
   type Environment,
@@ -189,10 +190,33 @@ function unstated({ parameters = {} }: Measurement, theirs: Measurement): readon
 /** Reason why our run has no such figure: as the run states it, or according to the rules. */
 export function absence(theirs: Figure, ours: Run): string {
   if (theirs.run.key.includes("/run-")) return "ours ran once on this machine, not three times";
-  const { subject } = theirs.figure;
-  const area = subject.split(".")[0];
-  const named = area === "transport" ? area : area === "aggregation" ? "aggregation.terse" : subject;
-  const stated = ours.record.absent?.find((one) => one.subject === named);
+  const stated = statedAbsence(theirs, ours.record.absent ?? []);
   if (stated) return stated.why.replace("not measured yet: ", "");
   return RULES.absent.find((rule) => isAbout(rule, theirs))?.reason ?? "";
+}
+
+/**
+ * The reason that our run itself states: for the figure's workload or subject, or for the benchmark that measures it. A reason for
+ * another number of devices, or for vsock alone, does not explain another figure.
+ */
+function statedAbsence({ figure }: Figure, absent: readonly Absent[]): Absent | undefined {
+  const { subject, parameters = {} } = figure;
+  const { workload, devices, transport } = parameters;
+  const [area] = subject.split(".");
+  const vsock = String(transport).includes("vsock");
+  const names = [subject];
+  if (area === "transport") names.push(...(vsock ? ["transport.vsock"] : []), "transport");
+  if (area === "aggregation" && workload !== undefined) {
+    names.unshift(`aggregation.${workload}`);
+    names.push(`aggregation-${workload}`);
+  }
+  const explains = ({ why }: Absent) => {
+    const counted = /^([\d,]+) devices /.exec(why)?.[1]?.replaceAll(",", "");
+    return (vsock || !why.includes("vsock")) && (counted === undefined || counted === String(devices));
+  };
+  for (const name of names) {
+    const found = absent.find((one) => one.subject === name && explains(one));
+    if (found) return found;
+  }
+  return undefined;
 }

@@ -1,6 +1,6 @@
 import { comparabilityOf, type Figure } from "./comparability";
 import { base, type Statistic } from "./figures";
-import type { Measurement } from "./record.gen";
+import { type Measurement, STUDENT } from "./record.gen";
 
 /** Statistics to compare, in order of preference. */
 const STATISTICS = ["mean", "p50", "value", "p95", "p99", "min", "max"] as const satisfies Statistic[];
@@ -66,7 +66,7 @@ function pairedNoise({ turns: a }: Measurement, { turns: b }: Measurement): numb
   if (count < 2) return null;
   const mean = differences.reduce((sum, one) => sum + one, 0) / count;
   const variance = differences.reduce((sum, one) => sum + (one - mean) ** 2, 0) / (count - 1);
-  return (1.96 * Math.sqrt(variance)) / Math.sqrt(count);
+  return (student(count) * Math.sqrt(variance)) / Math.sqrt(count);
 }
 
 /** Noise from the intervals of both means, added in quadrature. */
@@ -82,6 +82,11 @@ function halfWidth({ statistics = {} }: Measurement): number | null {
   if (!mean) return null;
   if (ci95) return (ci95[1] - ci95[0]) / 2 / mean;
   if (stddev !== undefined && samples !== undefined && samples > 1)
-    return (1.96 * stddev) / Math.sqrt(samples) / mean;
+    return (student(samples) * stddev) / Math.sqrt(samples) / mean;
   return null;
+}
+
+/** Two-sided 95 % quantile of Student's t for a sample of `count`. */
+export function student(count: number): number {
+  return STUDENT[Math.max(0, count - 2)] ?? 1.96;
 }
