@@ -15,7 +15,7 @@ pub(super) struct ObjectName {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Object {
-    /// A part of the contents, named by the SHA-256 of its sealed bytes in hex.
+    /// A segment, or a part of the history. Its name is 32 random bytes in hex.
     Segment(String),
     /// A state, named by its version in 20 digits.
     State(String),
