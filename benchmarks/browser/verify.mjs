@@ -6,6 +6,7 @@
  * while it runs. Prints a table; `-- --out FILE` writes a record that can be compared with the native ones.
  */
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
@@ -58,10 +59,20 @@ const server = createServer((request, response) => {
 await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
 const origin = `http://localhost:${server.address().port}/`;
 
+// The benchmark itself keeps processors busy.
+const load = Number(loadavg()[0].toFixed(2));
+const built = identifyModule();
+
 const browser = await chromium.launch({
   executablePath: process.env.CLEARSEAL_CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox"],
 });
+
+/** Hash of the served module, which may be older than the commit. */
+function identifyModule() {
+  const bytes = readFileSync(join(root, "verifier-wasm/pkg/clearseal_verifier_bg.wasm"));
+  return `${bytes.length} bytes, SHA-256 ${createHash("sha256").update(bytes).digest("hex")}`;
+}
 
 /** Runs in the page. */
 async function measure({ base64, rounds }) {
@@ -138,6 +149,7 @@ server.close();
 
 const rows = Object.entries(results).map(([name, times]) => ({ name, statistics: statistics(times) }));
 print(`Chromium ${version}, a document of ${document.length} bytes; milliseconds`);
+print(`module of ${built}`);
 for (const { name, statistics } of rows) {
   const { samples, min, p50, p95, max } = statistics;
   const figures = [min, p50, p95, max].map((ms) => ms.toFixed(1).padStart(7)).join("");
@@ -153,10 +165,13 @@ if (out) {
     title: `Clearseal ${commit}, Chromium`,
     timestamp: new Date().toISOString(),
     commit,
-    machine: { cpu: model, vcpus: length, load_average: Number(loadavg()[0].toFixed(2)) },
+    machine: { cpu: model, vcpus: length, load_average: load },
     setup: { repetitions: ROUNDS, dirty: git("status", "--porcelain") !== "" },
     benchmarks: ["browser"],
-    notes: [`A genuine document of ${document.length} bytes, in Chromium ${version}.`],
+    notes: [
+      `A genuine document of ${document.length} bytes, in Chromium ${version}.`,
+      `The commit is that of the working tree. The module was built before: ${built}.`,
+    ],
     measurements: rows.map(({ name, statistics }) => ({
       subject: "cose.full",
       parameters: { kind: name },
