@@ -200,16 +200,34 @@ test("Firefox: an answer that a navigation cuts reaches no page, and is not a di
   await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
 });
 
-test.each(["script", "stylesheet", "font", "xmlhttprequest"])(
-  "Firefox: an error of the host is not compared where the browser applies none: %s",
-  async (type) => {
-    const firefox = await launch(true);
-    await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
-    const request = { ...(await firefox.start("/assets/a.js", type)), statusCode: 503 };
-    expect(await firefox.answer(request, "busy")).toBe("busy");
-    await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
-  },
-);
+test.each([
+  ["<https://other.example/a.css>; rel=stylesheet", "!"],
+  ['</a.css>; rel="alternate StyleSheet"; media=print', "!"],
+  ["</a.js>; rel=modulepreload, <https://other.example/>; rel=preconnect", "✓"],
+])("Firefox: a document whose header adds a style sheet is not shown: %s", async (value, badge) => {
+  const firefox = await launch(true);
+  const responseHeaders = [{ name: "link", value }];
+  const document = { ...(await firefox.start("/", "main_frame")), responseHeaders };
+  const shown = await firefox.answer(document, "<p>");
+  await vi.waitFor(() => expect(firefox.badge).toBe(badge));
+  expect(shown === "<p>").toBe(badge === "✓");
+});
+
+test.each([
+  ["/assets/a.js", "script"],
+  ["/assets/a.css", "stylesheet"],
+  ["/assets/a.woff2", "font"],
+  ["/data.json", "xmlhttprequest"],
+  ["/favicon.ico", "image"],
+])("Firefox: an error of the host is not compared where the browser applies none: %s", async (path, type) => {
+  const firefox = await launch(true);
+  await firefox.answer(await firefox.start("/", "main_frame"), "<p>");
+  const request = { ...(await firefox.start(path, type)), statusCode: 503 };
+  expect(await firefox.answer(request, "busy")).toBe("busy");
+  await vi.waitFor(() => expect(firefox.badge).toBe("✓"));
+  const found = await firefox.answer(await firefox.start(path, type), "busy");
+  expect(found).toBe("");
+});
 
 test.each(["main_frame", "sub_frame", "object", "image", "media", "other"])(
   "Firefox: an error of the host that the browser shows is compared: %s",

@@ -1,5 +1,6 @@
 import { api, findTabs, forgetTab, raiseNewest, readPages, readsAnswers, readTab, writeTab } from "./api.ts";
 import {
+  addsStyleSheet,
   compare,
   isServiceRequest,
   join,
@@ -44,8 +45,8 @@ async function dropVerdicts(before: StoredPages, after: StoredPages): Promise<vo
 
 /** Releases by the number of the load that they are for. */
 const releases = new Map<number, Promise<Release | null>>();
-/** Status codes of answers that are held back. */
-const statuses = new Map<string, number>();
+/** Heads of answers that are held back. */
+const heads = new Map<string, RequestDetails>();
 
 /** Listeners must not overlap: each reads a tab's state and writes it again. */
 let last: Promise<unknown> = Promise.resolve();
@@ -216,7 +217,7 @@ function holdAnswer(details: RequestDetails, loads: readonly Load[]): void {
     await noteAll(loads, isWhole ? { type: "compared", url, isDocument, found } : { type: "skipped" });
   };
   filter.onerror = async () => {
-    statuses.delete(details.requestId);
+    heads.delete(details.requestId);
     // A navigation that cuts an answer is not a problem of its load, which the tab would remember.
     const isWhole = await end;
     const problem = `The answer of ${url} could not be read.`;
@@ -228,8 +229,13 @@ function holdAnswer(details: RequestDetails, loads: readonly Load[]): void {
 const BLOCKED =
   "<!doctype html><title>Not the release</title><p>The Clearseal extension did not show this page: its bytes are not those of the signed release.";
 
-/** A browser applies no script, style or font of an error, and a script reads its text as data; it shows documents and images of errors. */
+/** Types of requests whose errors a browser does not apply, or gives to a script as data. It shows documents and images of errors. */
 const UNUSED_ERRORS = new Set(["script", "stylesheet", "font", "xmlhttprequest"]);
+
+/** Firefox requests `/favicon.ico` unasked, and shows no icon of an error. */
+function ignoresError(url: string, type: string): boolean {
+  return UNUSED_ERRORS.has(type) || (type === "image" && new URL(url).pathname === "/favicon.ico");
+}
 
 /** Compares an answer with the release of the load. Null if there is nothing to compare with. */
 async function judge(
@@ -237,11 +243,13 @@ async function judge(
   loads: readonly Load[],
   body: Uint8Array<ArrayBuffer>,
 ): Promise<Found> {
-  const status = statusCode ?? statuses.get(requestId) ?? 200;
-  statuses.delete(requestId);
-  if (status >= 400 && UNUSED_ERRORS.has(type)) return null;
+  const head = heads.get(requestId);
+  heads.delete(requestId);
+  const status = statusCode ?? head?.statusCode ?? 200;
+  if (status >= 400 && ignoresError(url, type)) return null;
   const release = await releaseOf(loads);
-  return release ? compare(release, url, type, body) : null;
+  if (!release) return null;
+  return head && addsStyleSheet(head) ? "header" : compare(release, url, type, body);
 }
 
 async function releaseOf(loads: readonly Load[]): Promise<Release | null> {
@@ -257,9 +265,13 @@ async function releaseOf(loads: readonly Load[]): Promise<Release | null> {
   return prepared;
 }
 
-api.webRequest.onHeadersReceived.addListener(({ requestId, statusCode }) => {
-  if (ends.has(requestId) && statusCode !== undefined) statuses.set(requestId, statusCode);
-}, ALL);
+api.webRequest.onHeadersReceived.addListener(
+  (details) => {
+    if (ends.has(details.requestId)) heads.set(details.requestId, details);
+  },
+  ALL,
+  ["responseHeaders"],
+);
 
 api.webRequest.onBeforeRedirect.addListener(async ({ requestId, url, type }) => {
   const loads = await take(requestId);

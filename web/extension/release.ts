@@ -71,6 +71,20 @@ export function isServiceRequest(url: string, type: string): boolean {
   return READ_BY_SCRIPTS.has(type) && (type === "websocket" || new URL(url).pathname.startsWith("/v1/"));
 }
 
+/**
+ * Whether the header `Link` of an answer contains a style sheet, which Firefox applies to the document (RFC 8288). It may come from another
+ * origin, whose requests the extension does not see. A type or parameter with this word counts, too: no release has one.
+ */
+export function addsStyleSheet({
+  type,
+  responseHeaders,
+}: Pick<RequestDetails, "type" | "responseHeaders">): boolean {
+  return (
+    !READ_BY_SCRIPTS.has(type) &&
+    (responseHeaders ?? []).some(({ name, value }) => /^link$/i.test(name) && /stylesheet/i.test(value ?? ""))
+  );
+}
+
 /** Outcome of comparing one answer with the release. */
 export type Comparison = "same" | "bytes" | "unlisted";
 

@@ -3,7 +3,7 @@ import type { Comparison } from "./release.ts";
 /** One file that is not the release's. */
 export interface Difference {
   readonly url: string;
-  readonly why: Exclude<Comparison, "same"> | "redirected";
+  readonly why: Exclude<Comparison, "same"> | "redirected" | "header";
 }
 
 /** Content of one tab, from its last navigation to a watched page on. */

@@ -10,6 +10,7 @@ interface RequestDetails {
   readonly tabId: number;
   readonly type: string;
   readonly statusCode?: number;
+  readonly responseHeaders?: readonly { readonly name: string; readonly value?: string }[];
   /** Chromium: the requesting origin. */
   readonly initiator?: string;
   /** Firefox: the requesting document. */

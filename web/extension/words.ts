@@ -15,4 +15,5 @@ export const DIFFERENCES: Record<Difference["why"], string> = {
   bytes: "other bytes than the release's",
   unlisted: "not a file of the release",
   redirected: "redirected to another address",
+  header: "a header adds a style sheet",
 };
