@@ -3,12 +3,12 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`key`] | the log's key, and the identifier of the file that belongs to it |
-//! | [`store`] | records, tree and checkpoints in one file |
-//! | [`publisher`] | batches of records, and their cosignatures |
-//! | [`submit`] | requests to witnesses |
-//! | [`files`] | records from a folder, and tiles in a folder |
-//! | [`serve`] | the public endpoints |
+//! | `key` | the log's key, and the identifier of the file that belongs to it |
+//! | `store` | records, tree and checkpoints in one file |
+//! | `publisher` | batches of records, and their cosignatures |
+//! | `submit` | requests to witnesses |
+//! | `files` | records from a folder, and tiles in a folder |
+//! | `serve` | the public endpoints |
 //!
 //! The log's key opens nothing and attests nothing: it states that this tree is the log's.
 
