@@ -31,7 +31,7 @@ pub fn verdicts(outside: Option<&Record>, inside: &Record) -> Vec<Verdict> {
         .iter()
         .filter_map(|guide| {
             // A run of both in turns states the overhead itself, more precisely than two separate runs.
-            let stated = figure_of(inside, "overhead")
+            let stated = stated_overhead(inside)
                 .filter(|_| inside.environment == Environment::Simulated)
                 .filter(|_| guide.subject == "inference.latency");
             let value = match (stated, guide.unit) {
@@ -53,14 +53,28 @@ pub fn verdicts(outside: Option<&Record>, inside: &Record) -> Vec<Verdict> {
         .collect()
 }
 
+/// The overhead of the mean time of an inference, and of nothing else that has an overhead.
+fn stated_overhead(record: &Record) -> Option<f64> {
+    let of_inference = [("of", "inference.latency"), ("statistic", "mean")];
+    figure_with(record, "overhead", |figure| {
+        of_inference.iter().all(|(name, word)| {
+            matches!(figure.parameters.get(*name), Some(Parameter::Text(text)) if text == word)
+        })
+    })
+}
+
 /// First figure of a subject in base units; the one at 128 tokens if there are several lengths.
 fn figure_of(record: &Record, subject: &str) -> Option<f64> {
+    figure_with(record, subject, |_| true)
+}
+
+fn figure_with(record: &Record, subject: &str, fits: impl Fn(&Measurement) -> bool) -> Option<f64> {
     let at = |figure: &Measurement| match figure.parameters.get("tokens") {
         Some(Parameter::Number(tokens)) => (*tokens - 128.0).abs() < 0.5,
         _ => true,
     };
     let mut all = figures(record).into_iter();
-    let figure = all.find(|figure| figure.subject == subject && at(figure))?;
+    let figure = all.find(|figure| figure.subject == subject && at(figure) && fits(figure))?;
     Some(figure.statistics.headline()? * figure.unit?.scale().1)
 }
 
@@ -157,7 +171,7 @@ pub fn write(style: Style, records: &[Record], reports: &[Contents]) -> String {
 }
 
 fn same_commit(one: &Record, other: &Record) -> bool {
-    one.commit == other.commit && one.environment != other.environment
+    one.commit.is_some() && one.commit == other.commit && one.environment != other.environment
 }
 
 fn describe_run(record: &Record) -> Vec<Vec<String>> {
@@ -317,8 +331,8 @@ mod tests {
     #[test]
     fn the_guide_is_applied_with_its_reason() {
         let records = records(
-            r#"[{"environment":"bare_metal","inference":{"latency_ms":{"mean":78.55}},"memory":{"peak_rss_mb":266.1}},
-                {"environment":"enclave","inference":{"latency_ms":{"mean":88.45}},"memory":{"peak_rss_mb":1018.3},
+            r#"[{"environment":"bare_metal","commit":"abc","inference":{"latency_ms":{"mean":78.55}},"memory":{"peak_rss_mb":266.1}},
+                {"environment":"enclave","commit":"abc","inference":{"latency_ms":{"mean":88.45}},"memory":{"peak_rss_mb":1018.3},
                  "stages":{"cold_start_total_ms":7051.8}}]"#,
         );
         let found: Vec<_> = verdicts(Some(&records[0]), &records[1])
@@ -332,6 +346,42 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("10 to 15 %"), "{text}");
+    }
+
+    #[test]
+    fn only_the_overhead_of_a_mean_inference_is_an_inference_overhead() {
+        let judged = |overheads: &str| {
+            let text = format!(r#"[{{"environment":"simulated","measurements":[{overheads}]}}]"#);
+            let found = verdicts(None, &records(&text)[0]);
+            found.iter().map(|one| one.value).collect::<Vec<_>>()
+        };
+        let overhead = |of: &str, statistic: &str, tokens: u32, value: u32| {
+            format!(
+                r#"{{"subject":"overhead","unit":"percent","parameters":{{"of":"{of}","statistic":"{statistic}","tokens":{tokens}}},"statistics":{{"value":{value}}}}}"#
+            )
+        };
+        let others = [
+            overhead("sealed request over bare engine", "mean", 128, 90),
+            overhead("memory.peak_rss", "value", 128, 80),
+            overhead("inference.latency", "p99", 128, 70),
+            overhead("inference.latency", "mean", 9, 60),
+        ]
+        .join(",");
+        assert!(judged(&others).is_empty());
+        let own = overhead("inference.latency", "mean", 128, 3);
+        assert_eq!(judged(&format!("{others},{own}")), [3.0]);
+    }
+
+    #[test]
+    fn records_without_a_commit_are_not_of_one_commit() {
+        let of = |commit: Option<&str>, environment| Record {
+            commit: commit.map(str::to_owned),
+            environment,
+            ..Record::default()
+        };
+        let (bare, inside) = (Environment::BareMetal, Environment::Enclave);
+        assert!(same_commit(&of(Some("a"), bare), &of(Some("a"), inside)));
+        assert!(!same_commit(&of(None, bare), &of(None, inside)));
     }
 
     #[test]
