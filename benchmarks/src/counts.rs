@@ -165,12 +165,17 @@ impl CountedPath {
     pub fn grew(&self) -> bool {
         self.percent().is_some_and(|percent| percent > TOLERANCE)
     }
+
+    /// Whether the path grew, or cannot be judged because it has no baseline.
+    pub fn failed(&self) -> bool {
+        self.before.is_none() || self.grew()
+    }
 }
 
 impl fmt::Display for CountedPath {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let change = match self.percent() {
-            None => "no baseline for this build; --renew writes one".to_owned(),
+            None => "NO BASELINE for this build; --renew writes one".to_owned(),
             Some(percent) => {
                 let word = match percent {
                     percent if percent > TOLERANCE => "GREW",
@@ -287,6 +292,8 @@ mod tests {
         assert!(!judged(1_005, Some(1_000)).grew());
         assert!(!judged(50, Some(100)).grew());
         assert!(!judged(50, None).grew());
+        assert!(judged(50, None).failed() && judged(102, Some(100)).failed());
+        assert!(!judged(100, Some(100)).failed());
     }
 
     #[test]

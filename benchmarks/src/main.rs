@@ -17,7 +17,7 @@ use benchmarks::document::Style;
 use benchmarks::reading::Contents;
 use benchmarks::record::{Environment, Format, Machine, Record, RecordFile};
 use benchmarks::report;
-use benchmarks::suite::{BENCHMARKS, Benchmark, Options, Run};
+use benchmarks::suite::{BENCHMARKS, Benchmark, FAILED, Options, Run};
 use benchmarks::{compare, cost, counts, machine, peer, reading, slo, typescript, worker};
 use clap::Parser;
 use enclave_server::config::default_model;
@@ -149,21 +149,24 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
         return Ok(ExitCode::SUCCESS);
     }
-    let records = match &arguments.from {
-        Some(file) => add_costs(records(file)?, arguments.price),
+    let (records, failed) = match &arguments.from {
+        Some(file) => (add_costs(records(file)?, arguments.price), Vec::new()),
         None => measure(arguments)?,
     };
     if let Some(style) = arguments.report {
         print!("{}", report::write(style, &records, &published()?));
     }
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     if arguments.slo {
         let levels = slo::judge(&records);
         for level in &levels {
             println!("{level}");
         }
+        let missing = slo::unjudged(&records);
         ensure!(
-            !levels.is_empty(),
-            "the result has none of the figures that service levels are about"
+            missing.is_empty(),
+            "the result has no figure for: {}",
+            missing.join("; ")
         );
         if levels.iter().any(|level| !level.met) {
             return Ok(ExitCode::FAILURE);
@@ -180,8 +183,8 @@ fn count(renew: bool) -> Result<ExitCode> {
     for path in &judged {
         println!("{path}");
     }
-    let grew = !renew && judged.iter().any(counts::CountedPath::grew);
-    Ok(ExitCode::from(u8::from(grew)))
+    let failed = !renew && judged.iter().any(counts::CountedPath::failed);
+    Ok(ExitCode::from(u8::from(failed)))
 }
 
 fn records(file: &Path) -> Result<Vec<Record>> {
@@ -216,7 +219,8 @@ fn published() -> Result<Vec<Contents>> {
     files.iter().map(read).collect()
 }
 
-fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
+/// Returns the records of a run, and the benchmarks that failed.
+fn measure(arguments: &Arguments) -> Result<(Vec<Record>, Vec<&'static str>)> {
     let mut chosen = choose(&arguments.only)?;
     let mut run = Run::new(Options {
         quick: arguments.quick,
@@ -260,9 +264,14 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
         ],
         ..Record::default()
     };
+    let mut further = Vec::new();
     if arguments.resume {
-        record = load_record(&arguments.out, record)?;
+        (record, further) = load_record(&arguments.out, record)?;
         chosen.retain(|one| !record.benchmarks.iter().any(|done| done == one.name));
+        // Measured again, so that the earlier failure no longer counts.
+        record.absent.retain(|absent| {
+            !absent.why.starts_with(FAILED) || chosen.iter().all(|one| one.name != absent.subject)
+        });
     }
     let price = arguments.price.or_else(|| cost::stated_price(&record));
     let (mut index, total) = (0, chosen.len());
@@ -277,15 +286,18 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
             );
         },
         |run, name| {
-            record.benchmarks.push(name.to_owned());
-            let result = save(&arguments.out, &all_records(&record, run, price));
+            if !run.failed.contains(&name) {
+                record.benchmarks.push(name.to_owned());
+            }
+            let records = all_records(&record, run, price, &further);
+            let result = save(&arguments.out, &records);
             if saved.is_ok() {
                 saved = result;
             }
         },
     );
     saved?;
-    let records = all_records(&record, &run, price);
+    let records = all_records(&record, &run, price, &further);
     if total == 0 {
         // Everything was measured already, but the price may have changed.
         save(&arguments.out, &records)?;
@@ -295,7 +307,7 @@ fn measure(arguments: &Arguments) -> Result<Vec<Record>> {
     }
     let figures: usize = records.iter().map(|record| record.measurements.len()).sum();
     eprintln!("{figures} figures in {}", arguments.out.display());
-    Ok(records)
+    Ok((records, run.failed))
 }
 
 /// Names a run by its commit and by the widest vectors that its machine supports.
@@ -323,9 +335,15 @@ fn add_costs(mut records: Vec<Record>, price: Option<f64>) -> Vec<Record> {
     records
 }
 
-/// Returns the existing records, the results of `run`, and the other build's figures as a separate record.
-fn all_records(record: &Record, run: &Run, price: Option<f64>) -> Vec<Record> {
+/// Returns `record` with the results of `run`, the `further` records of its file, and the other build's figures as a separate
+/// record.
+fn all_records(record: &Record, run: &Run, price: Option<f64>, further: &[Record]) -> Vec<Record> {
     let mut ours = record.clone();
+    for note in &run.notes {
+        if !ours.notes.contains(note) {
+            ours.notes.push(note.clone());
+        }
+    }
     ours.measurements.extend_from_slice(&run.measurements);
     ours.absent.extend_from_slice(&run.absent);
     for peer in &run.peers {
@@ -333,8 +351,8 @@ fn all_records(record: &Record, run: &Run, price: Option<f64>) -> Vec<Record> {
             ours.peers.push(peer.clone());
         }
     }
+    let mut all = further.to_vec();
     let other = run.other.as_ref().map(|(build, measurements)| Record {
-        id: Some("other".to_owned()),
         title: Some(format!("Another build, in turns ({build})")),
         commit: None,
         measurements: measurements.clone(),
@@ -342,25 +360,49 @@ fn all_records(record: &Record, run: &Run, price: Option<f64>) -> Vec<Record> {
         peers: Vec::new(),
         ..record.clone()
     });
-    add_costs(std::iter::once(ours).chain(other).collect(), price)
+    if let Some(other) = other {
+        match all.iter_mut().find(|there| there.title == other.title) {
+            Some(there) => {
+                there.benchmarks.clone_from(&record.benchmarks);
+                there.measurements.extend(other.measurements);
+            }
+            None => all.push(Record {
+                id: Some(free_id("other", &all)),
+                ..other
+            }),
+        }
+    }
+    all.insert(0, ours);
+    add_costs(all, price)
 }
 
-/// Loads the record in `out`, if it has the same commit, machine and kind of run as `new`.
-fn load_record(out: &Path, new: Record) -> Result<Record> {
-    if !out.exists() {
-        return Ok(new);
+/// Returns `name`, with a number if one of `records` has it.
+fn free_id(name: &str, records: &[Record]) -> String {
+    let mut id = name.to_owned();
+    let mut number = 1;
+    while records.iter().any(|one| one.id.as_ref() == Some(&id)) {
+        number += 1;
+        id = format!("{name}-{number}");
     }
-    let there = records(out)?
-        .into_iter()
-        .next()
-        .context("the file to go on with has no record")?;
+    id
+}
+
+/// Loads the record of `new` in `out`, if it has the same commit, machine and kind of run, and the file's further records.
+fn load_record(out: &Path, new: Record) -> Result<(Record, Vec<Record>)> {
+    if !out.exists() {
+        return Ok((new, Vec::new()));
+    }
+    let mut further = records(out)?;
+    ensure!(!further.is_empty(), "the file to go on with has no record");
+    let place = further.iter().position(|record| record.id == new.id);
+    let there = further.remove(place.unwrap_or(0));
     let cpu = |record: &Record| record.machine.clone().and_then(|machine| machine.cpu);
     ensure!(
         there.commit == new.commit && there.setup == new.setup && cpu(&there) == cpu(&new),
         "{} is of another commit, machine or kind of run; give another --out, or leave out --resume",
         out.display()
     );
-    Ok(there)
+    Ok((there, further))
 }
 
 fn choose(only: &[String]) -> Result<Vec<&'static Benchmark>> {
@@ -404,5 +446,72 @@ fn format_duration(left: Duration) -> String {
     match left.as_secs() {
         seconds if seconds < 90 => format!("{seconds} s"),
         seconds => format!("{} min", seconds.div_ceil(60)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use benchmarks::record::Measurement;
+
+    use super::*;
+
+    fn record(id: &str, title: &str) -> Record {
+        Record {
+            id: Some(id.to_owned()),
+            title: Some(title.to_owned()),
+            commit: Some("abc".to_owned()),
+            ..Record::default()
+        }
+    }
+
+    fn ids(records: &[Record]) -> Vec<&str> {
+        let all = records.iter();
+        all.filter_map(|one| one.id.as_deref()).collect()
+    }
+
+    fn empty_run() -> Run {
+        Run::new(Options {
+            quick: true,
+            model: PathBuf::new(),
+            threads: 1,
+            other: None,
+            contenders: false,
+        })
+    }
+
+    #[test]
+    fn resuming_keeps_the_other_records_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("result.json");
+        let ours = record("ours", "Ours");
+        let all = [record("browser", "Chromium"), ours.clone()];
+        save(&out, &all).unwrap();
+        let (there, further) = load_record(&out, ours.clone()).unwrap();
+        assert_eq!(there, ours);
+        let written = all_records(&there, &empty_run(), None, &further);
+        assert_eq!(ids(&written), ["ours", "browser"]);
+        let another = Record {
+            commit: Some("def".to_owned()),
+            ..ours
+        };
+        assert!(load_record(&out, another).is_err());
+    }
+
+    #[test]
+    fn another_build_goes_on_with_its_own_record() {
+        let mut run = empty_run();
+        let figure = |subject: &str| Measurement {
+            subject: subject.to_owned(),
+            ..Measurement::default()
+        };
+        run.other = Some(("build 1".to_owned(), vec![figure("a")]));
+        let first = all_records(&record("ours", "Ours"), &run, None, &[]);
+        assert_eq!(ids(&first), ["ours", "other"]);
+        let again = all_records(&record("ours", "Ours"), &run, None, &first[1..]);
+        assert_eq!(ids(&again), ["ours", "other"]);
+        assert_eq!(again[1].measurements.len(), 2);
+        run.other = Some(("build 2".to_owned(), vec![figure("a")]));
+        let third = all_records(&record("ours", "Ours"), &run, None, &first[1..]);
+        assert_eq!(ids(&third), ["ours", "other", "other-2"]);
     }
 }

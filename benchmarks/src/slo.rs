@@ -134,6 +134,16 @@ pub fn judge(records: &[Record]) -> Vec<Level> {
         .collect()
 }
 
+/// Names the levels that no figure in `records` is about.
+pub fn unjudged(records: &[Record]) -> Vec<&'static str> {
+    let judged = judge(records);
+    PROMISES
+        .iter()
+        .map(|promise| promise.title)
+        .filter(|title| judged.iter().all(|level| level.title != *title))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +187,14 @@ mod tests {
         let mean = r#""payload_bytes":1536,"threads":2"#;
         assert!(levels_of("rtt", mean, "ms", r#""mean":9"#).is_empty());
         assert!(judge(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_level_without_a_figure_is_named() {
+        assert_eq!(unjudged(&[]).len(), PROMISES.len());
+        let text = r#"{"environment":"simulated","measurements":[{"subject":"transport.rtt","parameters":{"transport":"secure channel in process","payload_bytes":1536,"threads":2},"unit":"ms","statistics":{"p50":9}}]}"#;
+        let missing = unjudged(&read("run.json", text.as_bytes()).unwrap().records);
+        assert_eq!(missing.len(), PROMISES.len() - 1);
+        assert!(!missing.contains(&PROMISES[1].title), "{missing:?}");
     }
 }

@@ -28,7 +28,7 @@ mod whole_path;
 
 use anyhow::Result;
 pub(crate) use request::Enclave;
-pub use run::{Options, Run};
+pub use run::{FAILED, Options, Run};
 use run::{at_once, number, text};
 
 /// A benchmark.
@@ -121,8 +121,16 @@ mod tests {
 
     #[test]
     fn a_benchmark_that_fails_does_not_end_the_run() {
-        static FAILING: Benchmark =
-            benchmark("failing", (1, 1), |_| anyhow::bail!("deliberate"), "");
+        static FAILING: Benchmark = benchmark(
+            "failing",
+            (1, 1),
+            |run| {
+                run.value("quality.cosine", &[], Unit::Ratio, 0.5);
+                run.absent("quality.cosine", "a part");
+                anyhow::bail!("deliberate")
+            },
+            "",
+        );
         static WORKING: Benchmark = benchmark(
             "working",
             (1, 1),
@@ -148,7 +156,9 @@ mod tests {
         );
         assert_eq!(ended, ["failing", "working"]);
         assert_eq!(told, ["failing", "working"]);
+        assert_eq!(run.failed, ["failing"]);
         assert_eq!(run.absent[0].why, "failed: deliberate");
-        assert_eq!(run.measurements.len(), 1);
+        assert_eq!((run.absent.len(), run.measurements.len()), (1, 1));
+        assert_eq!(run.measurements[0].statistics.value, Some(1.0));
     }
 }

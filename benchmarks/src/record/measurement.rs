@@ -188,6 +188,23 @@ impl Statistics {
         *self == Self::default()
     }
 
+    /// Whether each of its numbers is finite.
+    pub fn is_finite(&self) -> bool {
+        let single = [
+            self.value,
+            self.mean,
+            self.p50,
+            self.p95,
+            self.p99,
+            self.min,
+            self.max,
+            self.stddev,
+        ];
+        let all = single.into_iter().flatten();
+        all.chain(self.ci95.into_iter().flatten())
+            .all(f64::is_finite)
+    }
+
     /// Returns a statistic by its name in records.
     pub fn get(&self, name: &str) -> Option<f64> {
         match name {

@@ -11,6 +11,9 @@ use super::Benchmark;
 use crate::record::{Absent, Measurement, Parameter, Peer, Statistics, Turns, Unit};
 use crate::statistics;
 
+/// Start of the reason for which a benchmark that failed is absent.
+pub const FAILED: &str = "failed: ";
+
 /// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -36,6 +39,10 @@ pub struct Run {
     pub absent: Vec<Absent>,
     /// Implementations that took turns with ours.
     pub peers: Vec<Peer>,
+    /// Benchmarks that returned an error.
+    pub failed: Vec<&'static str>,
+    /// Notes that a reader needs to interpret the figures.
+    pub notes: Vec<String>,
     /// Figures of [`Options::other`], and the commit that it was built from.
     pub other: Option<(String, Vec<Measurement>)>,
     pub(super) begun: String,
@@ -51,6 +58,8 @@ impl Run {
             measurements: Vec::new(),
             absent: Vec::new(),
             peers: Vec::new(),
+            failed: Vec::new(),
+            notes: Vec::new(),
             other: None,
             begun: unique(),
             current: "",
@@ -79,7 +88,8 @@ impl Run {
     /// Runs `benchmarks`. Calls `progress` before each with its name and the estimated remaining time, and `finished` after each,
     /// so that an interrupted run loses no results.
     ///
-    /// A benchmark that fails is recorded as absent with the reason, and the run continues.
+    /// A benchmark that fails is recorded as absent with the reason and without figures, so that another run can repeat it, and the
+    /// run continues.
     pub fn all(
         &mut self,
         benchmarks: &[&'static Benchmark],
@@ -108,11 +118,27 @@ impl Run {
                 Duration::from_secs(left).mul_f64(pace.clamp(0.1, 20.0)),
             );
             self.current = benchmark.name;
+            let there = self.lengths();
             if let Err(error) = (benchmark.run)(self) {
-                self.absent(benchmark.name, &format!("failed: {error:#}"));
+                self.truncate(there);
+                self.absent(benchmark.name, &format!("{FAILED}{error:#}"));
+                self.failed.push(benchmark.name);
             }
             expected += seconds[index];
             finished(self, benchmark.name);
+        }
+    }
+
+    fn lengths(&self) -> [usize; 3] {
+        let other = self.other.as_ref().map_or(0, |(_, figures)| figures.len());
+        [self.measurements.len(), self.absent.len(), other]
+    }
+
+    fn truncate(&mut self, [measurements, absent, other]: [usize; 3]) {
+        self.measurements.truncate(measurements);
+        self.absent.truncate(absent);
+        if let Some((_, figures)) = &mut self.other {
+            figures.truncate(other);
         }
     }
 
@@ -149,8 +175,16 @@ impl Run {
         unit: Unit,
         statistics: Statistics,
     ) {
-        self.measurements
-            .push(Measurement::new(subject, parameters, unit, statistics));
+        self.push(Measurement::new(subject, parameters, unit, statistics));
+    }
+
+    /// Adds a figure. One that is not finite becomes absent: a record cannot hold it, and would lose all other figures with it.
+    fn push(&mut self, figure: Measurement) {
+        if figure.statistics.is_finite() {
+            self.measurements.push(figure);
+        } else {
+            self.absent(&figure.subject, "the figure is not a finite number");
+        }
     }
 
     /// Adds the statistics of repetitions.
@@ -191,13 +225,15 @@ impl Run {
         } in samples
         {
             let parameters: Vec<_> = conditions.iter().chain([parameter]).cloned().collect();
-            self.times(subject, &parameters, milliseconds);
-            if let Some(added) = self.measurements.last_mut() {
-                added.turns = Some(Turns {
+            let statistics = statistics::of(milliseconds);
+            let figure = Measurement::new(subject, &parameters, Unit::Milliseconds, statistics);
+            self.push(Measurement {
+                turns: Some(Turns {
                     id: id.clone(),
                     sample: milliseconds.clone(),
-                });
-            }
+                }),
+                ..figure
+            });
         }
     }
 
@@ -283,4 +319,50 @@ pub(super) fn text(value: &str) -> Parameter {
 
 pub(super) fn number(value: usize) -> Parameter {
     Parameter::Number(value as f64)
+}
+
+/// A quick run without figures.
+#[cfg(test)]
+pub(super) fn empty() -> Run {
+    Run::new(Options {
+        quick: true,
+        model: PathBuf::new(),
+        threads: 1,
+        other: None,
+        contenders: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_is_not_finite_is_absent() {
+        let mut run = empty();
+        for value in [f64::NAN, f64::INFINITY, 1.0] {
+            run.value("documents.speedup", &[], Unit::Ratio, value);
+        }
+        run.sample("load.over_bound", &[], Unit::Ratio, &[1.0, f64::INFINITY]);
+        run.turns(
+            "peers.latency",
+            &[],
+            &[ContenderSample {
+                parameter: ("engine", text("x")),
+                milliseconds: vec![f64::NAN],
+            }],
+        );
+        assert_eq!(run.measurements.len(), 1);
+        assert!(run.measurements[0].turns.is_none());
+        let absent: Vec<_> = run.absent.iter().map(|one| one.subject.as_str()).collect();
+        assert_eq!(
+            absent,
+            [
+                "documents.speedup",
+                "documents.speedup",
+                "load.over_bound",
+                "peers.latency"
+            ]
+        );
+    }
 }
