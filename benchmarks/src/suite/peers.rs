@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use engine::Precision;
 use engine::fused::Isa;
 
@@ -109,14 +109,19 @@ fn same_embeddings(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
     let expected = ours.rows(&batch)?;
     for other in others {
         let rows = other.rows(&batch)?;
-        let least = rows
-            .iter()
-            .zip(&expected)
-            .map(|(row, ours)| cosine(row, ours))
-            .fold(1.0, f64::min);
         let name = other.name().to_owned();
         ensure!(
-            rows.len() == batch.len() && least > SAME,
+            rows.len() == batch.len(),
+            "{name} returned {} embeddings",
+            rows.len()
+        );
+        let mut least = 1.0;
+        for (row, ours) in rows.iter().zip(&expected) {
+            let cosine = cosine(row, ours).with_context(|| name.clone())?;
+            least = f64::min(least, cosine);
+        }
+        ensure!(
+            least > SAME,
             "{name} computes something else: its embeddings have a cosine of {least} to ours",
         );
         if !run

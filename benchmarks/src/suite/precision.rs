@@ -45,9 +45,20 @@ fn record_cosines(run: &mut Run, contenders: &mut [Contender]) -> Result<()> {
     }
     let exact = rows.first().context("no engine")?;
     for (contender, rows) in contenders.iter().zip(&rows) {
-        let cosines = || exact.iter().zip(rows).map(|(a, b)| cosine(a, b));
-        let least = cosines().fold(1.0, f64::min);
-        let mean = cosines().sum::<f64>() / texts.len() as f64;
+        ensure!(
+            rows.len() == texts.len(),
+            "{} returned {} embeddings of {} texts",
+            contender.name(),
+            rows.len(),
+            texts.len()
+        );
+        let pairs = exact.iter().zip(rows);
+        let cosines = pairs
+            .map(|(a, b)| cosine(a, b))
+            .collect::<Result<Vec<_>>>()
+            .with_context(|| contender.name().to_owned())?;
+        let least = cosines.iter().copied().fold(1.0, f64::min);
+        let mean = cosines.iter().sum::<f64>() / texts.len() as f64;
         let engine = [
             ("engine", text(contender.name())),
             ("texts", number(texts.len())),
