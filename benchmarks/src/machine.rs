@@ -1,5 +1,6 @@
 //! Describes the machine and the build, from the kernel and from git only.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -114,9 +115,16 @@ pub fn setup(threads: u32, repetitions: u64, warmups: u64) -> Setup {
 
 /// A short hash of this program, to distinguish builds independently of their path.
 pub fn build() -> String {
-    let bytes = std::env::current_exe().and_then(std::fs::read);
-    let digest = Sha256::digest(bytes.unwrap_or_default());
-    format!("build {}", base16ct::lower::encode_string(&digest[..6]))
+    let program = std::env::current_exe().ok();
+    let build = program.and_then(|program| build_of(&program));
+    build.unwrap_or_else(|| "build unknown".to_owned())
+}
+
+/// A short hash of a program.
+pub fn build_of(program: &Path) -> Option<String> {
+    let digest = Sha256::digest(std::fs::read(program).ok()?);
+    let hash = base16ct::lower::encode_string(&digest[..6]);
+    Some(format!("build {hash}"))
 }
 
 /// The commit that is checked out, if this is a git checkout.
@@ -124,9 +132,9 @@ pub fn commit() -> Option<String> {
     git(&["rev-parse", "--short=12", "HEAD"])
 }
 
-/// Peak memory of this process in MiB, and the field of `/proc/self/status` that it came from.
-pub fn peak_memory() -> Option<(f64, &'static str)> {
-    peak_of(&read("/proc/self/status"))
+/// Peak memory of process `id` in MiB, and the field of `/proc/PID/status` that it came from.
+pub fn peak_memory(id: u32) -> Option<(f64, &'static str)> {
+    peak_of(&read(&format!("/proc/{id}/status")))
 }
 
 /// Resources that another process of this user has used so far.
@@ -201,9 +209,9 @@ fn peak_of(status: &str) -> Option<(f64, &'static str)> {
         .find_map(|(field, source)| Some((kib(status, field)? as f64 / 1024.0, source)))
 }
 
-/// Peak mapped memory, in MiB.
-pub fn peak_mapped() -> Option<f64> {
-    kib(&read("/proc/self/status"), "VmPeak:").map(|kib| kib as f64 / 1024.0)
+/// Peak mapped memory of process `id`, in MiB.
+pub fn peak_mapped(id: u32) -> Option<f64> {
+    kib(&read(&format!("/proc/{id}/status")), "VmPeak:").map(|kib| kib as f64 / 1024.0)
 }
 
 /// Bytes that could be allocated without swapping.
@@ -247,7 +255,7 @@ mod tests {
         );
         assert_eq!(peak_of("VmRSS:\t 1024 kB\n"), Some((1.0, "VmRSS")));
         assert_eq!(peak_of("Name: x\n"), None);
-        assert!(peak_memory().unwrap().0 > 0.1);
+        assert!(peak_memory(std::process::id()).unwrap().0 > 0.1);
     }
 
     #[test]

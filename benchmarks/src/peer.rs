@@ -98,6 +98,11 @@ impl Peer {
         command
     }
 
+    /// Number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Resources that its process has used so far; `None` if the kernel does not report them.
     pub fn usage(&self) -> Option<Usage> {
         machine::usage(self.child.id())

@@ -31,7 +31,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     let Some(programs) = programs(run, "stage.cold_start_total") else {
         return Ok(());
     };
-    let host = Host::start(&programs, &run.options.model)?;
+    let host = Host::start(&programs, &run.options.model, run.options.threads)?;
     let rounds = if run.options.quick { 2 } else { 10 };
     let mut stages: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let [mut sealed, mut folder, mut observed] = [const { Vec::new() }; 3];
@@ -93,6 +93,8 @@ fn peaks(run: &mut Run, sealed: &[f64], folder: &[f64], idle: &[f64]) -> Result<
 /// The host: a simulated KMS with a key, the sealed model, and host-proxy.
 struct Host {
     programs: PathBuf,
+    /// Compute threads of the servers.
+    threads: usize,
     arn: String,
     _kms: Server,
     _proxy: Server,
@@ -117,7 +119,7 @@ impl Start {
 }
 
 impl Host {
-    fn start(programs: &Path, model: &Path) -> Result<Self> {
+    fn start(programs: &Path, model: &Path, threads: usize) -> Result<Self> {
         let folder = scratch()?;
         let path_of = |name| folder.path().join(name);
         let key = path_of("key");
@@ -153,6 +155,7 @@ impl Host {
         )?;
         Ok(Self {
             programs: programs.to_owned(),
+            threads,
             arn,
             _kms: kms,
             _proxy: proxy,
@@ -187,6 +190,7 @@ impl Host {
         command
             .env_remove("CLEARSEAL_MODEL")
             .args(["--simulate-nsm", "--listen", &format!("tcp:{address}")])
+            .args(["--threads", &self.threads.to_string()])
             .args(arguments);
         let server = Server::start(&mut command, self.path_of("enclave.log"))?;
         Ok((server, format!("http://{address}/readyz")))

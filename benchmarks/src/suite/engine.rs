@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::nearness::Nearness;
 use super::{Run, at_once, number, text};
 use crate::machine;
-use crate::peer::time;
+use crate::peer::{Peer, time};
 use crate::record::Unit;
 use crate::statistics::{self, least_squares};
 
@@ -36,7 +36,7 @@ struct Item {
 pub(super) fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
     if run.encoders.is_empty() {
         let (shape, weights) = load(run)?.into_parts()?;
-        let fused = FusedEncoder::new(shape, weights, Precision::F32, threads()?)?;
+        let fused = FusedEncoder::new(shape, weights, Precision::F32, threads(run)?)?;
         let (shape, weights) = load(run)?.into_parts()?;
         let candle = CandleEncoder::new(shape, weights)?;
         run.encoders = vec![Arc::new(fused), Arc::new(candle)];
@@ -44,9 +44,43 @@ pub(super) fn encoders(run: &mut Run) -> Result<Vec<Arc<dyn Encoder>>> {
     Ok(run.encoders.clone())
 }
 
-/// The service's default: one thread per available processor.
-pub(super) fn threads() -> Result<NonZeroUsize> {
-    Ok(std::thread::available_parallelism()?)
+/// Encoders under test that compute with the run's number of threads.
+fn timed_encoders(run: &mut Run, subject: &str) -> Result<Vec<Arc<dyn Encoder>>> {
+    let mut all = encoders(run)?;
+    let candle = candle_threads()?;
+    if candle != run.options.threads {
+        all.truncate(1);
+        let why = format!(
+            "candle computes with {candle} threads in this process, because RAYON_NUM_THREADS is not {}; `peers` measures it",
+            run.options.threads
+        );
+        run.absent(subject, &why);
+    }
+    Ok(all)
+}
+
+/// Candle's number of threads in this process: that of Rayon, which reads it once from the environment.
+fn candle_threads() -> Result<usize> {
+    let stated = std::env::var("RAYON_NUM_THREADS").ok();
+    let stated = stated.and_then(|value| value.parse::<usize>().ok());
+    match stated.filter(|count| *count > 0) {
+        Some(count) => Ok(count),
+        None => Ok(std::thread::available_parallelism()?.get()),
+    }
+}
+
+/// Compute threads of the run.
+pub(super) fn threads(run: &Run) -> Result<NonZeroUsize> {
+    NonZeroUsize::new(run.options.threads).context("a run needs a thread")
+}
+
+/// Starts a process with the engine alone, which has computed one inference.
+pub(super) fn start_alone(run: &Run) -> Result<Peer> {
+    let program = std::env::current_exe()?;
+    let command = Peer::of_ours(&program, "fused", &run.options.model, run.options.threads);
+    let mut alone = Peer::start(command, &program.with_file_name("benchmarks-bare.log"))?;
+    alone.time(&[sequence(128)])?;
+    Ok(alone)
 }
 
 pub(super) fn load(run: &Run) -> Result<Model> {
@@ -73,7 +107,7 @@ pub(super) fn sequence(tokens: u32) -> Vec<u32> {
 }
 
 pub(super) fn latency(run: &mut Run) -> Result<()> {
-    let mut encoders = encoders(run)?;
+    let mut encoders = timed_encoders(run, "inference.latency")?;
     let (warmups, repetitions) = (run.warmups(), run.repetitions());
     let mut fits: Vec<Vec<(f64, f64)>> = vec![Vec::new(); encoders.len()];
     for tokens in TOKENS {
@@ -137,7 +171,7 @@ pub(super) fn quality(run: &mut Run) -> Result<()> {
 pub(super) fn concurrency(run: &mut Run) -> Result<()> {
     let rounds = if run.options.quick { 8 } else { 50 };
     let ids = sequence(128);
-    for encoder in encoders(run)? {
+    for encoder in timed_encoders(run, "concurrency.throughput")? {
         let mut alone = None;
         for clients in CLIENTS {
             let callers: Vec<_> = (0..clients)
@@ -162,14 +196,16 @@ pub(super) fn concurrency(run: &mut Run) -> Result<()> {
 }
 
 pub(super) fn memory(run: &mut Run) -> Result<()> {
+    // In a process that runs nothing else: the peak of this one is of all benchmarks before this.
+    let alone = start_alone(run)?;
     let (peak, source) =
-        machine::peak_memory().context("the kernel does not report this process's memory")?;
+        machine::peak_memory(alone.id()).context("the kernel reports no memory")?;
     let parameters = [
         ("source", text(source)),
-        ("process", text("this suite, with the engine")),
+        ("process", text("a process with the engine alone")),
     ];
     run.value("memory.peak_rss", &parameters, Unit::Mebibytes, peak);
-    if let Some(mapped) = machine::peak_mapped() {
+    if let Some(mapped) = machine::peak_mapped(alone.id()) {
         run.value("memory.peak_vmsize", &parameters, Unit::Mebibytes, mapped);
     }
     let weights = std::fs::metadata(run.options.model.join("model.safetensors"))?.len();

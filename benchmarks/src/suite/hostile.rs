@@ -18,8 +18,10 @@ use super::{Run, text};
 use crate::record::{Parameter, Unit};
 use crate::statistics::{self, milliseconds};
 
-/// Interval between two requests of the honest client.
+/// Interval between the due times of two requests of the honest client.
 const PACE: Duration = Duration::from_millis(40);
+/// Multiple of a phase's duration after which its requests that were not sent yet count as failed.
+const OVERTIME: u32 = 4;
 /// Duration of an attack before the measurement starts.
 const LEAD: Duration = Duration::from_secs(1);
 /// Pause after an attack, before memory is read again.
@@ -32,24 +34,29 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
     };
     let (rounds, phase) = run.phases();
     for attack in ATTACKS {
-        let system = System::start(run, &programs)?;
+        let mut system = System::start(run, &programs)?;
         let mut honest = Honest::meet(&system.url, attack.honest_attests)?;
         honest.ask_for(LEAD);
         let mut asked = Vec::with_capacity(rounds);
-        let mut attempts = 0;
+        let mut attempts = [0; 2];
         for _ in 0..rounds {
             let quiet = honest.ask_for(phase);
-            let attackers = attack.begin(&system, LEAD + phase)?;
+            let attackers = attack.begin(&system)?;
             honest.ask_for(LEAD);
             let during = honest.ask_for(phase);
-            attempts += attackers.end();
+            for (sum, count) in attempts.iter_mut().zip(attackers.end()) {
+                *sum += count;
+            }
+            system
+                .check_running()
+                .with_context(|| format!("during the attack {}", attack.name))?;
             // Let the queue drain, so that the attack does not affect the next round.
             std::thread::sleep(LEAD);
             asked.push([quiet, during]);
         }
-        let peak = system.usage().map(|usage| usage.peak_mib);
+        let peak = system.usage()?.map(|usage| usage.peak_mib);
         std::thread::sleep(REST);
-        let after = system.resident();
+        let after = system.resident()?;
         report(run, attack, &asked, attempts, peak, after)
             .with_context(|| format!("attack {}", attack.name))?;
     }
@@ -57,10 +64,51 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
 }
 
 /// Results of requests, in order.
+#[derive(Default)]
 struct Outcomes {
-    /// Milliseconds of each answered request.
+    /// Milliseconds of each answered request, from the time when it was due.
     answered: Vec<f64>,
     failed: u32,
+}
+
+/// The time, and how to wait for another.
+trait Clock {
+    /// Time since a fixed moment.
+    fn elapsed(&self) -> Duration;
+    fn wait(&self, time: Duration);
+}
+
+impl Clock for Instant {
+    fn elapsed(&self) -> Duration {
+        Self::elapsed(self)
+    }
+
+    fn wait(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// Sends one request each [`PACE`] for `time`. A request that has to wait for a slow one before it is timed from when it was due:
+/// timed from when it was sent, one stall would hide all requests that a steady rate would have sent meanwhile.
+fn ask_at_pace(
+    clock: &impl Clock,
+    time: Duration,
+    mut ask: impl FnMut() -> Result<()>,
+) -> Outcomes {
+    let mut asked = Outcomes::default();
+    let mut due = Duration::ZERO;
+    while due < time {
+        clock.wait(due.saturating_sub(clock.elapsed()));
+        let sent = clock.elapsed() < time * OVERTIME;
+        if sent && ask().is_ok() {
+            let waited = clock.elapsed().saturating_sub(due);
+            asked.answered.push(milliseconds(waited));
+        } else {
+            asked.failed += 1;
+        }
+        due += PACE;
+    }
+    asked
 }
 
 /// A client that sends requests at a steady rate, each on a new connection.
@@ -80,24 +128,10 @@ impl Honest {
     }
 
     fn ask_for(&mut self, time: Duration) -> Outcomes {
-        let mut asked = Outcomes {
-            answered: Vec::new(),
-            failed: 0,
-        };
-        let begun = Instant::now();
-        while begun.elapsed() < time {
-            let one = Instant::now();
-            let outcome = match self.attests {
-                true => Client::attest(&self.url).map(drop),
-                false => self.client.embed(SENTENCE),
-            };
-            match outcome {
-                Ok(()) => asked.answered.push(milliseconds(one.elapsed())),
-                Err(_) => asked.failed += 1,
-            }
-            std::thread::sleep(PACE.saturating_sub(one.elapsed()));
-        }
-        asked
+        ask_at_pace(&Instant::now(), time, || match self.attests {
+            true => Client::attest(&self.url).map(drop),
+            false => self.client.embed(SENTENCE),
+        })
     }
 }
 
@@ -105,7 +139,7 @@ fn report(
     run: &mut Run,
     attack: &Attack,
     rounds: &[[Outcomes; 2]],
-    attempts: u64,
+    [attempts, answered]: [u64; 2],
     peak: [f64; 2],
     after: [f64; 2],
 ) -> Result<()> {
@@ -129,14 +163,29 @@ fn report(
         }
     }
     // Computed round by round, so that the spread is that of the ratio.
-    let slowdowns: Vec<f64> = rounds
-        .iter()
-        .filter_map(|[quiet, during]| Some(median(during)? / median(quiet)?))
-        .collect();
-    if !slowdowns.is_empty() {
-        run.sample("hostile.slowdown", &with(&[]), Unit::Ratio, &slowdowns);
+    let mut slowdowns = Vec::with_capacity(rounds.len());
+    for [quiet, during] in rounds {
+        let quiet = median(quiet).context("no request was answered without the attack")?;
+        slowdowns.extend(median(during).map(|during| during / quiet));
     }
-    run.value("hostile.attempts", &with(&[]), Unit::Count, attempts as f64);
+    // Without the rounds in which nothing was answered, the ratio would be that of the mild ones.
+    if slowdowns.len() == rounds.len() {
+        run.sample("hostile.slowdown", &with(&[]), Unit::Ratio, &slowdowns);
+    } else {
+        let silent = rounds.len() - slowdowns.len();
+        let why = format!(
+            "no honest request was answered in {silent} of {} rounds of the attack {}",
+            rounds.len(),
+            attack.name
+        );
+        run.absent("hostile.slowdown", &why);
+    }
+    for (subject, count) in [
+        ("hostile.attempts", attempts),
+        ("hostile.answered", answered),
+    ] {
+        run.value(subject, &with(&[]), Unit::Count, count as f64);
+    }
     for (when, memory) in [("peak", peak), ("5 s later", after)] {
         for (name, mebibytes) in System::NAMES.into_iter().zip(memory) {
             let parameters = with(&[("process", text(name)), ("when", text(when))]);
@@ -148,4 +197,77 @@ fn report(
 
 fn median(asked: &Outcomes) -> Option<f64> {
     statistics::of(&asked.answered).p50
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::run::empty;
+    use super::*;
+
+    /// A clock that only waits and requests advance.
+    #[derive(Default)]
+    struct Fake(Cell<Duration>);
+
+    impl Clock for Fake {
+        fn elapsed(&self) -> Duration {
+            self.0.get()
+        }
+
+        fn wait(&self, time: Duration) {
+            self.0.set(self.0.get() + time);
+        }
+    }
+
+    /// Milliseconds of each request of a phase of 240 ms.
+    fn phase(durations: &[u64]) -> Outcomes {
+        let clock = Fake::default();
+        let mut durations = durations.iter();
+        ask_at_pace(&clock, Duration::from_millis(240), || {
+            let duration = durations.next().context("no further request")?;
+            clock.wait(Duration::from_millis(*duration));
+            Ok(())
+        })
+    }
+
+    #[test]
+    fn a_request_is_timed_from_when_it_was_due() {
+        let steady = phase(&[3; 6]);
+        assert_eq!((steady.answered, steady.failed), (vec![3.0; 6], 0));
+        let stalled = phase(&[100, 3, 3, 3, 3, 3]);
+        assert_eq!(stalled.answered, [100.0, 63.0, 26.0, 3.0, 3.0, 3.0]);
+    }
+
+    #[test]
+    fn requests_that_fail_or_are_never_sent_count() {
+        let some = phase(&[3; 4]);
+        assert_eq!((some.answered.len(), some.failed), (4, 2));
+        let stuck = phase(&[2_000, 3, 3, 3, 3, 3]);
+        assert_eq!((stuck.answered, stuck.failed), (vec![2_000.0], 5));
+    }
+
+    #[test]
+    fn a_round_without_answers_does_not_vanish() {
+        let round = |during: &[f64]| {
+            let of = |answered: &[f64]| Outcomes {
+                answered: answered.to_vec(),
+                failed: u32::from(answered.is_empty()),
+            };
+            [of(&[4.0]), of(during)]
+        };
+        let report = |rounds: &[[Outcomes; 2]]| {
+            let mut run = empty();
+            let attack = &ATTACKS[0];
+            report(&mut run, attack, rounds, [7, 5], [1.0; 2], [1.0; 2]).unwrap();
+            run
+        };
+        let has =
+            |run: &Run, subject: &str| run.measurements.iter().any(|one| one.subject == subject);
+        let all = report(&[round(&[8.0]), round(&[8.0])]);
+        assert!(has(&all, "hostile.slowdown") && all.absent.is_empty());
+        let one_silent = report(&[round(&[8.0]), round(&[])]);
+        assert!(!has(&one_silent, "hostile.slowdown"));
+        assert_eq!(one_silent.absent[0].subject, "hostile.slowdown");
+    }
 }

@@ -136,15 +136,28 @@ impl System {
         Ok(system)
     }
 
-    /// Resident memory of each server, MiB.
-    pub(super) fn resident(&self) -> [f64; 2] {
-        [&self.enclave, &self.proxy]
-            .map(|server| machine::resident(server.child.id()).unwrap_or_default())
+    /// Fails if one of the servers has ended.
+    pub(super) fn check_running(&mut self) -> Result<()> {
+        self.enclave.must_run()?;
+        self.proxy.must_run()
     }
 
-    /// Resources used by each server so far.
-    pub(super) fn usage(&self) -> [Usage; 2] {
-        [&self.enclave, &self.proxy].map(|server| server.usage().unwrap_or_default())
+    /// Resident memory of each server, MiB. Fails if one has ended: the kernel then reports no memory.
+    pub(super) fn resident(&self) -> Result<[f64; 2]> {
+        self.read(|server| machine::resident(server.child.id()))
+    }
+
+    /// Resources used by each server so far. Fails if one has ended.
+    pub(super) fn usage(&self) -> Result<[Usage; 2]> {
+        self.read(Server::usage)
+    }
+
+    fn read<T>(&self, of: impl Fn(&Server) -> Option<T>) -> Result<[T; 2]> {
+        let one = |server: &Server, name: &str| {
+            of(server).with_context(|| format!("{name} does not run"))
+        };
+        let [enclave, proxy] = Self::NAMES;
+        Ok([one(&self.enclave, enclave)?, one(&self.proxy, proxy)?])
     }
 }
 
@@ -158,10 +171,47 @@ const PROGRAMS: [&str; 3] = ["enclave-server", "host-proxy", "kms-simulator"];
 
 /// Folder with the servers and the simulated KMS. If there are none, the record states why `subject` is absent.
 pub(super) fn programs(run: &mut Run, subject: &str) -> Option<PathBuf> {
-    run.or_absent(subject, find_programs())
+    let folder = run.or_absent(subject, find_programs())?;
+    let builds = PROGRAMS.map(|name| {
+        let build = machine::build_of(&folder.join(name));
+        format!("{name} is {}", build.as_deref().unwrap_or("missing"))
+    });
+    let note = format!("Programs that were started: {}.", builds.join(", "));
+    if !run.notes.contains(&note) {
+        run.notes.push(note);
+    }
+    Some(folder)
 }
 
-/// Folder of this program, so that all programs are of one build. Builds them if possible.
+/// The arguments that make cargo write to a folder: its profile, and its target where cargo got one.
+#[derive(Debug, PartialEq)]
+struct Place {
+    profile: String,
+    target: Option<String>,
+    target_dir: PathBuf,
+}
+
+/// Reads the place from `folder`: `TARGET_DIR/PROFILE` or `TARGET_DIR/TARGET/PROFILE`. cargo marks the target directory.
+fn place_of(folder: &Path) -> Option<Place> {
+    let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+    let profile = match name(folder)?.as_str() {
+        "debug" => "dev".to_owned(),
+        other => other.to_owned(),
+    };
+    let parent = folder.parent()?;
+    let is_marked = |folder: &Path| folder.join("CACHEDIR.TAG").is_file();
+    let (target, target_dir) = match is_marked(parent) {
+        true => (None, parent),
+        false => (Some(name(parent)?), parent.parent()?),
+    };
+    is_marked(target_dir).then(|| Place {
+        profile,
+        target,
+        target_dir: target_dir.to_owned(),
+    })
+}
+
+/// Folder of this program. Builds the others into it, so that all programs are of one build.
 fn find_programs() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("CLEARSEAL_BIN_DIR").filter(|value| !value.is_empty()) {
         return Ok(folder.into());
@@ -170,13 +220,22 @@ fn find_programs() -> Result<PathBuf> {
         .parent()
         .context("this program has no parent folder")?
         .to_path_buf();
+    let place = place_of(&folder).with_context(|| {
+        format!(
+            "{} is not a folder of cargo's; CLEARSEAL_BIN_DIR names a folder that has the servers",
+            folder.display()
+        )
+    })?;
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .args(["build", "--quiet", "--bins"])
         .args(PROGRAMS.iter().flat_map(|name| ["--package", name]))
+        .args(["--profile", &place.profile])
+        .arg("--target-dir")
+        .arg(&place.target_dir)
         .current_dir(env!("CARGO_MANIFEST_DIR"));
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
+    if let Some(target) = &place.target {
+        command.args(["--target", target]);
     }
     let built = command.stdin(Stdio::null()).status();
     let there = PROGRAMS.iter().all(|name| folder.join(name).is_file());
@@ -185,5 +244,52 @@ fn find_programs() -> Result<PathBuf> {
         _ => bail!(
             "the servers could not be built next to this program; CLEARSEAL_BIN_DIR names a folder that has them"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_are_built_where_this_program_is() {
+        let folder = scratch().unwrap();
+        let root = folder.path().join("static");
+        std::fs::create_dir(&root).unwrap();
+        let place = |path: &str| place_of(&root.join(path));
+        assert_eq!(place("release"), None);
+        std::fs::write(root.join("CACHEDIR.TAG"), "").unwrap();
+        let expected = |profile: &str, target: Option<&str>| {
+            Some(Place {
+                profile: profile.to_owned(),
+                target: target.map(str::to_owned),
+                target_dir: root.clone(),
+            })
+        };
+        let musl = "x86_64-unknown-linux-musl";
+        assert_eq!(place("debug"), expected("dev", None));
+        let within = format!("{musl}/release");
+        assert_eq!(place(&within), expected("release", Some(musl)));
+        assert_eq!(place("a/b/release"), None);
+    }
+
+    #[test]
+    fn a_server_that_ended_has_no_memory() {
+        let folder = scratch().unwrap();
+        let start = |name: &str, command: &mut Command| {
+            Server::start(command, folder.path().join(name)).unwrap()
+        };
+        let mut ended = start("enclave.log", Command::new("sh").args(["-c", "echo gone"]));
+        ended.child.wait().unwrap();
+        let mut system = System {
+            enclave: ended,
+            proxy: start("proxy.log", Command::new("sleep").arg("60")),
+            address: free_address().unwrap(),
+            url: String::new(),
+            _folder: scratch().unwrap(),
+        };
+        assert!(system.usage().is_err() && system.resident().is_err());
+        let error = system.check_running().unwrap_err().to_string();
+        assert_eq!(error, "the enclave ended: gone");
     }
 }

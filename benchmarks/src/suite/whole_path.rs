@@ -11,13 +11,13 @@ use anyhow::{Context, Result};
 use engine::Encoder;
 
 use super::client::Client;
-use super::engine::{encoders, sequence, tokenizer};
+use super::engine::{encoders, start_alone, tokenizer};
 use super::run::ContenderSample;
 use super::system::{System, programs};
 use super::texts::text_of;
 use super::{Run, at_once, number, text};
 use crate::machine::Usage;
-use crate::peer::{Peer, time};
+use crate::peer::time;
 use crate::record::{Statistics, Unit};
 use crate::statistics::{self, elapsed, paired};
 
@@ -79,9 +79,9 @@ fn single_client(
         // from the caches.
         let one = time(engine, &batch)?;
         client.embed(sentence)?;
-        let before = system.usage();
+        let before = system.usage()?;
         let two = elapsed(|| client.embed(sentence))?;
-        let after = system.usage();
+        let after = system.usage()?;
         client.prepare()?;
         let three = elapsed(|| client.embed(sentence))?;
         client.prepare()?;
@@ -187,15 +187,11 @@ fn under_load(
 
 /// Peak memory of each server, and that of the enclave's relative to a process with only the engine.
 fn memory(run: &mut Run, system: &System) -> Result<()> {
-    let program = std::env::current_exe()?;
-    let command = Peer::of_ours(&program, "fused", &run.options.model, run.options.threads);
-    let mut bare = Peer::start(command, &program.with_file_name("benchmarks-bare.log"))?;
-    bare.time(&[sequence(128)])?;
-    let bare = bare
+    let bare = start_alone(run)?
         .usage()
         .context("the kernel reports no memory")?
         .peak_mib;
-    let [enclave, proxy] = system.usage().map(|usage| usage.peak_mib);
+    let [enclave, proxy] = system.usage()?.map(|usage| usage.peak_mib);
     for (process, peak) in [(ENCLAVE, enclave), (PROXY, proxy), (BARE, bare)] {
         let parameters = [("source", text("VmHWM")), ("process", text(process))];
         run.value("memory.peak_rss", &parameters, Unit::Mebibytes, peak);

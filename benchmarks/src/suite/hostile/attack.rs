@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::json;
@@ -82,8 +82,8 @@ impl Attack {
         }
     }
 
-    /// Starts the attack, which ends after `time`.
-    pub(super) fn begin(&self, system: &System, time: Duration) -> Result<Attackers> {
+    /// Starts the attack, which lasts until [`Attackers::end`].
+    pub(super) fn begin(&self, system: &System) -> Result<Attackers> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -92,13 +92,14 @@ impl Attack {
         let state = Arc::new(State {
             to: system.address,
             kind: self.kind,
-            ends: Instant::now() + time,
             stopped: AtomicBool::new(false),
+            next: AtomicUsize::new(0),
             attempts: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             requests,
         });
-        for number in 0..self.connections {
-            runtime.spawn(run_attacker(Arc::clone(&state), number));
+        for _ in 0..self.connections {
+            runtime.spawn(run_attacker(Arc::clone(&state)));
         }
         Ok(Attackers { runtime, state })
     }
@@ -119,7 +120,7 @@ impl Attack {
         match self.kind {
             Kind::SlowUpload | Kind::Idle | Kind::Attestation => Ok(Vec::new()),
             Kind::Replay => sealed(1, &json!({ "model": MODEL, "input": "once" })),
-            Kind::Cheap => several(20_000, "GET", "/v1/models", &[]),
+            Kind::Cheap => several(40_000, "GET", "/v1/models", &[]),
             // As floats, the answer has about 4 MB.
             Kind::SlowReader => sealed(
                 256,
@@ -148,9 +149,12 @@ const MODEL: &str = "sentence-transformers/all-MiniLM-L6-v2";
 struct State {
     to: SocketAddr,
     kind: Kind,
-    ends: Instant,
     stopped: AtomicBool,
+    /// Turn of the next attempt: the attackers share it, so that no two send the same request while there are others.
+    next: AtomicUsize,
     attempts: AtomicU64,
+    /// Attempts that were answered with status 200.
+    answered: AtomicU64,
     requests: Vec<Vec<u8>>,
 }
 
@@ -161,23 +165,22 @@ pub(super) struct Attackers {
 }
 
 impl Attackers {
-    /// Ends the attack; returns the number of requests or connections it made.
-    pub(super) fn end(self) -> u64 {
+    /// Ends the attack; returns the number of requests or connections it made, and how many of them had an answer with status 200.
+    pub(super) fn end(self) -> [u64; 2] {
         self.state.stopped.store(true, Ordering::Relaxed);
         self.runtime.shutdown_timeout(Duration::from_secs(2));
-        self.state.attempts.load(Ordering::Relaxed)
+        [&self.state.attempts, &self.state.answered].map(|count| count.load(Ordering::Relaxed))
     }
 }
 
 impl State {
     fn is_running(&self) -> bool {
-        !self.stopped.load(Ordering::Relaxed) && Instant::now() < self.ends
+        !self.stopped.load(Ordering::Relaxed)
     }
 }
 
 /// Runs one attacker: retries after refusals, on a new connection where the server closed the old one.
-async fn run_attacker(state: Arc<State>, number: usize) {
-    let mut turn = number;
+async fn run_attacker(state: Arc<State>) {
     while state.is_running() {
         let Ok(mut stream) = connect(state.to).await else {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -185,10 +188,10 @@ async fn run_attacker(state: Arc<State>, number: usize) {
         };
         while state.is_running() {
             state.attempts.fetch_add(1, Ordering::Relaxed);
+            let turn = state.next.fetch_add(1, Ordering::Relaxed);
             if attempt(&state, &mut stream, turn).await.is_err() {
                 break;
             }
-            turn += 1;
         }
     }
 }
@@ -234,11 +237,11 @@ async fn attempt(state: &State, stream: &mut TcpStream, turn: usize) -> std::io:
             let nonce = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
             let ask = format!("GET /v1/attestation?nonce={nonce} HTTP/1.1\r\nhost: x\r\n\r\n");
             stream.write_all(ask.as_bytes()).await?;
-            answer(stream).await
+            answer(state, stream).await
         }
         Kind::Replay | Kind::Cheap | Kind::Bomb | Kind::Batch | Kind::Garbage => {
             send(state, stream, turn).await?;
-            answer(stream).await
+            answer(state, stream).await
         }
     }
 }
@@ -260,20 +263,25 @@ fn head(length: usize) -> Vec<u8> {
 
 /// Waits until the server closes the connection or the attack ends.
 async fn wait_for_close(state: &State, stream: &mut TcpStream) -> std::io::Result<()> {
-    let left = state.ends.saturating_duration_since(Instant::now());
-    let read = tokio::time::timeout(left, stream.read(&mut [0; 1024])).await;
-    match read {
-        Ok(Ok(1..)) | Err(_) => Ok(()),
-        Ok(Ok(0)) => Err(std::io::ErrorKind::UnexpectedEof.into()),
-        Ok(Err(error)) => Err(error),
+    let mut buffer = [0; 1024];
+    while state.is_running() {
+        let read = stream.read(&mut buffer);
+        match tokio::time::timeout(Duration::from_millis(100), read).await {
+            Err(_) => {}
+            Ok(Ok(1..)) => return Ok(()),
+            Ok(Ok(0)) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(Err(error)) => return Err(error),
+        }
     }
+    Ok(())
 }
 
-/// Reads one answer by its length and discards it.
-async fn answer(stream: &mut TcpStream) -> std::io::Result<()> {
+/// Reads one answer by its length and discards it; counts a success.
+async fn answer(state: &State, stream: &mut TcpStream) -> std::io::Result<()> {
     let mut buffer = Vec::with_capacity(16 << 10);
     // An answer without a length ends with its connection.
     let (body, length) = http::head(stream, &mut buffer).await?;
+    let success = buffer.starts_with(b"HTTP/1.1 200");
     let mut left = length.saturating_sub(buffer.len() - body);
     buffer.resize(16 << 10, 0);
     while left > 0 {
@@ -283,5 +291,76 @@ async fn answer(stream: &mut TcpStream) -> std::io::Result<()> {
         }
         left = left.saturating_sub(read);
     }
+    state
+        .answered
+        .fetch_add(u64::from(success), Ordering::Relaxed);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const REQUESTS: usize = 64;
+
+    /// Answers every request whose body is one byte; the body tells which request it was.
+    async fn serve(mut stream: TcpStream, seen: tokio::sync::mpsc::UnboundedSender<u8>) {
+        let head = head(1).len();
+        let mut request = vec![0; head + 1];
+        while stream.read_exact(&mut request).await.is_ok() {
+            if seen.send(request[head]).is_err() {
+                return;
+            }
+            let status = if request[head] < 32 {
+                "200 OK"
+            } else {
+                "503 Busy"
+            };
+            let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
+            if stream.write_all(answer.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn attackers_share_the_requests_and_count_successes() {
+        let runtime = Runtime::new().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let to = listener.local_addr().unwrap();
+        let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, sender.clone()));
+            }
+        });
+        let state = Arc::new(State {
+            to,
+            kind: Kind::Cheap,
+            stopped: AtomicBool::new(false),
+            next: AtomicUsize::new(0),
+            attempts: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            requests: (0..REQUESTS).map(|number| vec![number as u8]).collect(),
+        });
+        for _ in 0..8 {
+            runtime.spawn(run_attacker(Arc::clone(&state)));
+        }
+        let first: Vec<u8> = (0..REQUESTS)
+            .map(|_| runtime.block_on(seen.recv()).unwrap())
+            .collect();
+        let different: BTreeSet<u8> = first.iter().copied().collect();
+        // Each attacker may have sent one of the next round before a slow one sent its last.
+        assert!(different.len() > REQUESTS - 8, "{first:?}");
+        let attackers = Attackers { runtime, state };
+        let [attempts, answered] = attackers.end();
+        assert!(
+            answered >= 16 && answered < attempts,
+            "{answered} of {attempts}"
+        );
+    }
 }
