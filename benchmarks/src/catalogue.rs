@@ -121,6 +121,7 @@ pub const SUBJECTS: &[Subject] = table! { subject:
     "memory.start_ratio",              Ratio,     Lower,   "The same above a server without a model, of the weights";
     "memory.peak_rss",                 Size,      Lower,   "Peak resident memory";
     "documents.rate",                  Count,     Higher,  "Clients that get a document, a second";
+    "documents.success",               Percent,   Higher,  "Requests for a document that were answered with one";
     "documents.latency",               Time,      Lower,   "From asking for a document to having it";
     "documents.sharing",               Count,     Neither, "Clients that share a document";
     "documents.speedup",               Ratio,     Higher,  "Clients a second with shared documents, of those with their own";
@@ -128,6 +129,7 @@ pub const SUBJECTS: &[Subject] = table! { subject:
     "hostile.latency",                 Time,      Lower,   "An honest request during an attack";
     "hostile.slowdown",                Ratio,     Lower,   "Honest median during an attack, relative to without";
     "hostile.attempts",                Count,     Neither, "Requests or connections of an attack";
+    "hostile.answered",                Count,     Neither, "Requests of an attack that were answered with success";
     "hostile.memory",                  Size,      Lower,   "Memory during an attack";
     "memory.peak_vmsize",              Size,      Lower,   "Peak mapped memory";
     "memory.model_size",               Size,      Neither, "Size of the weights";

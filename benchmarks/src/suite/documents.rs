@@ -1,8 +1,8 @@
 //! Attestation documents under load: clients that each request one for their own nonce, and clients that may share one.
 //!
 //! The servers are the released programs with a simulated Nitro module, which signs in about the time that this machine's
-//! processor needs for ECDSA P-384. Clients send the next request as soon as they have an answer, from many addresses, because
-//! host-proxy limits each address. They read answers without verifying them, because verification would run on other machines.
+//! processor needs for ECDSA P-384. Clients send the next request as soon as they have an answer, or when the time of a refusal's
+//! `Retry-After` has passed, from many addresses, because host-proxy limits each address. They read answers without verifying them, because verification would run on other machines.
 //! Clients and servers share this machine's processors.
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -30,6 +30,11 @@ const CROWDS: [usize; 3] = [1, 100, 10_000];
 const QUICK: usize = 100;
 /// Addresses of the clients.
 const SOURCES: usize = 200;
+/// Least share of successes, in per cent, for which latency and speed-up describe the service: below it, they would be those of
+/// the few clients that were served.
+const SERVED: f64 = 99.0;
+/// Pause after a refusal that states none.
+const PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) fn measure(run: &mut Run) -> Result<()> {
     let Some(programs) = programs(run, "documents") else {
@@ -45,7 +50,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
         if run.options.quick && crowd > QUICK {
             continue;
         }
-        let system = System::start_with(run, &programs, &limits)?;
+        let mut system = System::start_with(run, &programs, &limits)?;
         let (mut own, mut shared) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             for (phases, sharing) in [(&mut own, false), (&mut shared, true)] {
@@ -53,6 +58,7 @@ pub(super) fn measure(run: &mut Run) -> Result<()> {
                 phases.push(asked.with_context(|| format!("{crowd} clients"))?);
             }
         }
+        system.check_running()?;
         report(run, crowd, &own, &shared);
     }
     Ok(())
@@ -74,6 +80,13 @@ impl Phase {
     fn rate(&self) -> f64 {
         self.waits.len() as f64 / self.seconds
     }
+}
+
+/// Share of requests that were answered with a document, in per cent.
+fn share_of_successes(phases: &[Phase]) -> f64 {
+    let answered: usize = phases.iter().map(|phase| phase.waits.len()).sum();
+    let refused: usize = phases.iter().map(|phase| phase.refused).sum();
+    100.0 * answered as f64 / (answered + refused).max(1) as f64
 }
 
 /// Connects all clients, then repeats their requests for the duration of a phase.
@@ -129,10 +142,24 @@ async fn client(
                 let answered = AttestationResponse::parse(&buffer[body..])?;
                 asked.sharing.push(f64::from(answered.sharing()));
             }
-            false => asked.refused += 1,
+            false => {
+                asked.refused += 1;
+                let left = phase.saturating_sub(begun.elapsed());
+                let head = buffer.get(..body).unwrap_or_default();
+                tokio::time::sleep(retry_after(head).min(left)).await;
+            }
         }
     }
     Ok(asked)
+}
+
+/// Pause that the head of a refusal asks for.
+fn retry_after(head: &[u8]) -> Duration {
+    let head = String::from_utf8_lossy(head).to_ascii_lowercase();
+    let seconds = head
+        .lines()
+        .find_map(|line| line.strip_prefix("retry-after:")?.trim().parse().ok());
+    seconds.map_or(PAUSE, Duration::from_secs)
 }
 
 /// Reads one answer by its length; returns whether it is a success, and where its body begins in `buffer`.
@@ -150,6 +177,14 @@ fn report(run: &mut Run, crowd: usize, own: &[Phase], shared: &[Phase]) {
         let parameters = [("clients", number(crowd)), ("document", text(name))];
         let rates: Vec<f64> = phases.iter().map(Phase::rate).collect();
         run.sample("documents.rate", &parameters, Unit::Count, &rates);
+        let share = share_of_successes(phases);
+        run.value("documents.success", &parameters, Unit::Percent, share);
+        if share < SERVED {
+            let why =
+                format!("{share:.1} % of the requests of {crowd} clients ({name}) were answered");
+            run.absent("documents.latency", &why);
+            continue;
+        }
         let gather = |of: fn(&Phase) -> &Vec<f64>| -> Vec<f64> {
             phases.iter().flat_map(|phase| of(phase).clone()).collect()
         };
@@ -163,11 +198,15 @@ fn report(run: &mut Run, crowd: usize, own: &[Phase], shared: &[Phase]) {
                 run.sample(subject, &parameters, unit, &values);
             }
         }
-        let refused: usize = phases.iter().map(|phase| phase.refused).sum();
-        if refused > 0 {
-            let why = format!("{refused} requests of {crowd} clients ({name}) were refused");
-            run.absent("documents", &why);
-        }
+    }
+    if [own, shared]
+        .map(share_of_successes)
+        .iter()
+        .any(|share| *share < SERVED)
+    {
+        let why = format!("too few requests of {crowd} clients were answered");
+        run.absent("documents.speedup", &why);
+        return;
     }
     // Computed turn by turn, so that the spread is that of the ratio.
     let speedups: Vec<f64> = own
@@ -177,4 +216,67 @@ fn report(run: &mut Run, crowd: usize, own: &[Phase], shared: &[Phase]) {
         .collect();
     let clients = [("clients", number(crowd))];
     run.sample("documents.speedup", &clients, Unit::Ratio, &speedups);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::run::empty;
+    use super::*;
+
+    fn phase(answered: usize, refused: usize) -> Phase {
+        Phase {
+            waits: vec![1.0; answered],
+            refused,
+            sharing: vec![1.0; answered],
+            seconds: 4.0,
+        }
+    }
+
+    fn subjects(run: &Run) -> Vec<&str> {
+        let all = run.measurements.iter();
+        all.map(|one| one.subject.as_str()).collect()
+    }
+
+    #[test]
+    fn a_phase_that_was_refused_has_no_latency_and_no_speedup() {
+        let mut run = empty();
+        report(&mut run, 100, &[phase(15, 985)], &[phase(1000, 0)]);
+        assert_eq!(
+            subjects(&run),
+            [
+                "documents.rate",
+                "documents.success",
+                "documents.rate",
+                "documents.success",
+                "documents.latency",
+                "documents.sharing"
+            ]
+        );
+        assert_eq!(run.measurements[1].statistics.value, Some(1.5));
+        let absent: Vec<_> = run.absent.iter().map(|one| one.subject.as_str()).collect();
+        assert_eq!(absent, ["documents.latency", "documents.speedup"]);
+    }
+
+    #[test]
+    fn a_served_phase_has_all_figures() {
+        let mut run = empty();
+        report(&mut run, 100, &[phase(99, 1)], &[phase(396, 4)]);
+        let speedup = run.measurements.last().unwrap();
+        assert_eq!(speedup.subject, "documents.speedup");
+        assert_eq!(speedup.statistics.mean, Some(4.0));
+        assert!(run.absent.is_empty());
+        // No answer at all: a ratio of nothing.
+        let mut run = empty();
+        report(&mut run, 1, &[phase(0, 0)], &[phase(0, 0)]);
+        assert!(!subjects(&run).contains(&"documents.speedup"));
+    }
+
+    #[test]
+    fn a_refused_client_waits_as_it_was_told() {
+        let head = |line: &str| format!("HTTP/1.1 503 Busy\r\n{line}\r\n\r\n").into_bytes();
+        assert_eq!(retry_after(&head("Retry-After: 3")), Duration::from_secs(3));
+        for unstated in ["x: 3", "retry-after: soon"] {
+            assert_eq!(retry_after(&head(unstated)), PAUSE);
+        }
+    }
 }
