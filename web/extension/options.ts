@@ -34,8 +34,15 @@ form.addEventListener("submit", async (event) => {
   await show();
 });
 
+/** Calls of {@link show}. */
+let calls = 0;
+
 async function show(): Promise<void> {
+  calls += 1;
+  const call = calls;
   const pages = await readPages();
+  // A call that started later read newer data.
+  if (call !== calls) return;
   list.replaceChildren(...pages.map((page) => describe(page, pages)));
 }
 

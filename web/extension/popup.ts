@@ -17,12 +17,19 @@ async function findTab(): Promise<Tab> {
   return tab ?? {};
 }
 
+/** Calls of {@link show}. */
+let calls = 0;
+
 async function show(): Promise<void> {
+  calls += 1;
+  const call = calls;
   const tab = await findTab();
   const origin = originOf(tab.url);
   const stored = tab.id === undefined ? null : await readTab(tab.id);
   const state = stored?.state.origin === origin ? stored?.state : null;
   const isWatched = (await readPages()).some((page) => page.origin === origin);
+  // A call that started later read newer data.
+  if (call !== calls) return;
   const { heading, detail } = describe(state ?? null, isWatched);
   element("status").textContent = heading;
   element("detail").textContent = detail;
