@@ -57,10 +57,10 @@ for (const viewport of SCREENS) {
           { tokens: 128 },
         ),
       );
-      const ours = readdirSync(join(root, "benchmarks", "results"))
+      const [ours, ...elsewhere] = readdirSync(join(root, "benchmarks", "results"))
         .flatMap((name) => recordsOf(`results/${name}`))
         .filter(({ id }) => id === "ours")
-        .toSorted((a, b) => Number.parseInt(b.timestamp, 10) - Number.parseInt(a.timestamp, 10))[0];
+        .toSorted((a, b) => Number.parseInt(b.timestamp, 10) - Number.parseInt(a.timestamp, 10));
       const sealed = { of: "sealed request over bare engine", path: "sealed", tokens: 128 };
       const answer = page.getByRole("region", { name: "Cost of privacy" });
       const values = answer.locator(".answer-value");
@@ -74,6 +74,9 @@ for (const viewport of SCREENS) {
         percent(mean(ours, "overhead", sealed) ?? Number.NaN),
         "not measured",
       ]);
+      // The newest run is not the worst: the cost on each other machine is next to it.
+      for (const other of elsewhere)
+        await expect(answer).toContainText(percent(mean(other, "overhead", sealed) ?? Number.NaN));
       for (const value of await values.all()) {
         const box = await value.boundingBox();
         expect((box?.y ?? Number.NaN) + (box?.height ?? 0)).toBeLessThanOrEqual(viewport.height);

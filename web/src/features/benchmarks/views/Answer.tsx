@@ -2,7 +2,7 @@ import { type ReactNode, useMemo } from "react";
 import { short } from "../figures";
 import { machineTitle } from "../machines";
 import { type OwnCost, type PublishedCost, privacyCost } from "../privacy";
-import { dateOf, machineOf, type Run } from "../runs";
+import { dateOf, machineKey, machineOf, type Run } from "../runs";
 import "./answer.css";
 import { Percent } from "./Percent";
 
@@ -16,10 +16,14 @@ export function Answer({ all }: { all: readonly Run[] }) {
           {([newest, ...earlier]) => <Published newest={newest} earlier={earlier} />}
         </Row>
         <Row title="Ours, simulated enclave" costs={simulated}>
-          {([newest]) => <Own cost={newest} />}
+          {([newest, ...earlier]) => (
+            <Own cost={newest} what="Sealed path against bare engine, no enclave" earlier={earlier} />
+          )}
         </Row>
         <Row title="Ours on Nitro" costs={enclave}>
-          {([newest]) => <Own cost={newest} />}
+          {([newest, ...earlier]) => (
+            <Own cost={newest} what="Sealed path in an enclave against bare engine" earlier={earlier} />
+          )}
         </Row>
       </dl>
     </section>
@@ -73,20 +77,41 @@ function Published({ newest, earlier }: { newest: PublishedCost; earlier: readon
   );
 }
 
-function Own({ cost: { run, percent, shortest } }: { cost: OwnCost }) {
+interface OwnProps {
+  readonly cost: OwnCost;
+  readonly what: string;
+  /** Newest first. */
+  readonly earlier: readonly OwnCost[];
+}
+
+function Own({ cost: { run, percent, noise, shortest }, what, earlier }: OwnProps) {
+  const machine = machineKey(run.record);
+  const others = new Map(
+    earlier
+      .toReversed()
+      .map((cost) => [machineKey(cost.run.record), cost] as const)
+      .filter(([key]) => key !== machine),
+  );
   return (
     <>
       <dd className="answer-value">
         <Recorded percent={percent} />
       </dd>
       <dd className="muted small">
-        Sealed path against bare engine, 128 tokens: {machineTitle(run)}, {dateOf(run.record) ?? "no date"}.
+        {what}, 128 tokens: {machineTitle(run)}, {dateOf(run.record) ?? "no date"}
+        {noise !== null && `, ± ${short(noise)} points`}.
         {shortest && (
           <>
             {" "}
             At {shortest.tokens} tokens <Recorded percent={shortest.percent} />.
           </>
         )}
+        {[...others.values()].map((cost) => (
+          <span key={cost.run.key}>
+            {" "}
+            {machineTitle(cost.run)}: <Recorded percent={cost.percent} />.
+          </span>
+        ))}
       </dd>
     </>
   );
