@@ -1,20 +1,19 @@
 //! Private indexes: an enclave embeds, stores and searches rows under a key that only the client keeps.
 
 mod heads;
-
-use std::sync::Mutex;
-use std::sync::PoisonError;
+mod seen;
 
 use bytes::Bytes;
-use http::{Method, Request, header};
+use http::{HeaderValue, Method, Request, header};
 use protocol::bundle::AuditBundle;
-use sealed_index::{Head, HistoryError, IndexKey, RowProof, Statement};
+use sealed_index::{Head, IndexKey, RowProof, Statement};
 use serde::{Deserialize, Serialize};
 use serde_json::value::Value;
 
 use crate::client::Client;
 use crate::error::Error;
 use crate::message::{Answer, parse_service_error};
+use seen::Seen;
 
 pub use heads::{Heads, HeadsError};
 
@@ -28,8 +27,7 @@ pub(crate) const KEY_FIELD: &str = "clearseal-index-key";
 pub struct PrivateIndex {
     client: Client,
     key: IndexKey,
-    seen: Mutex<Option<Head>>,
-    heads: Option<Heads>,
+    seen: Seen,
 }
 
 /// Settings of a new index.
@@ -159,19 +157,14 @@ impl PrivateIndex {
     /// The index of `key`. Without `heads`, this value alone remembers the newest head.
     #[must_use]
     pub fn new(client: Client, key: IndexKey, heads: Option<Heads>) -> Self {
-        let seen = heads.as_ref().and_then(|heads| heads.get(&key.id()));
-        Self {
-            client,
-            key,
-            seen: Mutex::new(seen),
-            heads,
-        }
+        let seen = Seen::new(key.id(), heads);
+        Self { client, key, seen }
     }
 
     /// The newest head that was seen.
     #[must_use]
     pub fn head(&self) -> Option<Head> {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.newest()
     }
 
     /// Creates the index.
@@ -184,11 +177,12 @@ impl PrivateIndex {
             settings.model = Some(session.manifest().model.id.clone());
         }
         let body = serde_json::to_vec(&settings).map_err(|_| Error::RequestInvalid)?;
+        let at = self.head();
         let answer = self
             .ask(Method::POST, "/v1/indexes".to_owned(), body)
             .await?;
         let description: IndexDescription = parse(&answer)?;
-        self.accept(description.statement())?;
+        self.seen.accept(at.as_ref(), description.statement())?;
         Ok(description.wrapped.index)
     }
 
@@ -216,7 +210,7 @@ impl PrivateIndex {
         let body = body.map_err(|_| Error::RequestInvalid)?;
         let answer = self.ask(Method::POST, self.path("/rows"), body).await?;
         let changed: Changed = parse(&answer)?;
-        self.accept(&changed.clearseal.index)?;
+        self.seen.accept(at.as_ref(), &changed.clearseal.index)?;
         Ok(IndexChange {
             statement: changed.clearseal.index,
             put: changed.put,
@@ -247,7 +241,7 @@ impl PrivateIndex {
         let body = body.map_err(|_| Error::RequestInvalid)?;
         let answer = self.ask(Method::POST, self.path("/query"), body).await?;
         let found: Found = parse(&answer)?;
-        self.accept(&found.clearseal.index)?;
+        self.seen.accept(at.as_ref(), &found.clearseal.index)?;
         // A list of queries has a list of results for each of them.
         let is_list = found.results.get(0).is_some_and(Value::is_array);
         let results = match is_list {
@@ -266,12 +260,7 @@ impl PrivateIndex {
     /// # Errors
     /// [`Error`].
     pub async fn describe(&self) -> Result<IndexDescription, Error> {
-        let answer = self
-            .ask(Method::GET, self.path(""), self.at_body()?)
-            .await?;
-        let description: IndexDescription = parse(&answer)?;
-        self.accept(description.statement())?;
-        Ok(description)
+        self.ask_description(Method::GET, "").await
     }
 
     /// Rewrites the stored segments without rows that were replaced or deleted.
@@ -279,10 +268,7 @@ impl PrivateIndex {
     /// # Errors
     /// [`Error`].
     pub async fn compact(&self) -> Result<IndexDescription, Error> {
-        let answer = self.ask(Method::POST, self.path("/compact"), self.at_body()?);
-        let description: IndexDescription = parse(&answer.await?)?;
-        self.accept(description.statement())?;
-        Ok(description)
+        self.ask_description(Method::POST, "/compact").await
     }
 
     /// Deletes the stored objects of the index, and forgets its head; returns how many there were.
@@ -296,10 +282,7 @@ impl PrivateIndex {
         }
         let answer = self.ask(Method::DELETE, self.path(""), Vec::new()).await?;
         let Deleted { objects } = parse(&answer)?;
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        if let Some(heads) = &self.heads {
-            heads.remove(&self.key.id())?;
-        }
+        self.seen.forget()?;
         Ok(objects)
     }
 
@@ -307,21 +290,33 @@ impl PrivateIndex {
         format!("/v1/indexes/{}{below}", self.key.id())
     }
 
-    fn at_body(&self) -> Result<Vec<u8>, Error> {
-        match self.head() {
-            None => Ok(Vec::new()),
+    async fn ask_description(
+        &self,
+        method: Method,
+        below: &str,
+    ) -> Result<IndexDescription, Error> {
+        let at = self.head();
+        let body = match at {
+            None => Vec::new(),
             Some(head) => serde_json::to_vec(&serde_json::json!({ "at": head }))
-                .map_err(|_| Error::RequestInvalid),
-        }
+                .map_err(|_| Error::RequestInvalid)?,
+        };
+        let answer = self.ask(method, self.path(below), body).await?;
+        let description: IndexDescription = parse(&answer)?;
+        self.seen.accept(at.as_ref(), description.statement())?;
+        Ok(description)
     }
 
     async fn ask(&self, method: Method, path: String, body: Vec<u8>) -> Result<Answer, Error> {
-        let key = self.key.to_base64url();
+        // Zeroized when its last owner drops it.
+        let key = Bytes::from_owner(self.key.to_base64url());
+        let mut key = HeaderValue::from_maybe_shared(key).map_err(|_| Error::RequestInvalid)?;
+        key.set_sensitive(true);
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::CONTENT_TYPE, "application/json")
-            .header(KEY_FIELD, &**key)
+            .header(KEY_FIELD, key)
             .body(Bytes::from(body))
             .map_err(|_| Error::RequestInvalid)?;
         let answer = self.client.fetch(request).await?;
@@ -329,41 +324,6 @@ impl PrivateIndex {
             true => Ok(answer),
             false => Err(parse_service_error(&answer)),
         }
-    }
-
-    /// Remembers the head of an answer, unless it contradicts the one that is remembered.
-    fn accept(&self, statement: &Statement) -> Result<(), Error> {
-        if statement.id != self.key.id() {
-            return Err(Error::IndexAnswerInvalid);
-        }
-        let head = statement.head();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = *seen {
-            check_continues(&before, statement)?;
-        }
-        if *seen != Some(head) {
-            if let Some(heads) = &self.heads {
-                heads.set(statement.id, head)?;
-            }
-            *seen = Some(head);
-        }
-        Ok(())
-    }
-}
-
-/// Checks the versions whose relation an answer alone shows. The enclave checks the others.
-fn check_continues(before: &Head, statement: &Statement) -> Result<(), HistoryError> {
-    let head = statement.head();
-    let (seen, newest) = (before.version, head.version);
-    let is_forked = match newest.checked_sub(seen) {
-        None => return Err(HistoryError::RolledBack { seen, newest }),
-        Some(0) => head.head != before.head,
-        Some(1) => statement.previous != before.head,
-        Some(_) => false,
-    };
-    match is_forked {
-        true => Err(HistoryError::Forked { seen }),
-        false => Ok(()),
     }
 }
 
@@ -378,5 +338,20 @@ impl IndexAnswer {
     pub fn bundle(&self) -> Option<AuditBundle> {
         let bundle = self.answer.bundle(false)?;
         bundle.with_salt_of(self.answer.inner_request())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::IndexRow;
+
+    #[test]
+    fn numbers_of_metadata_are_read_exactly() {
+        // An inexact parser reads its neighbour, and the row's proof would be refused.
+        let number = 94.527_069_555_392_23_f64;
+        let line = format!(r#"{{"id": "a", "metadata": {{"number": {number}}}}}"#);
+        let row: IndexRow = serde_json::from_str(&line).unwrap();
+        let read = row.metadata.unwrap()["number"].as_f64().unwrap();
+        assert_eq!(read.to_bits(), number.to_bits());
     }
 }
