@@ -151,8 +151,16 @@ impl Store {
             Err(error) => return Err(store_error(error)),
         };
         self.files.delete(&path).await.map_err(store_error)?;
-        self.used.fetch_sub(size, Ordering::Relaxed);
+        self.release(size);
         self.sync_folder(&path).await
+    }
+
+    /// Subtracts the size of a deleted object. One that was copied into the folder while this process ran was never counted.
+    fn release(&self, size: u64) {
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let subtract = |used: u64| Some(used.saturating_sub(size));
+        // A failure is impossible: `subtract` always has a result.
+        let _ = self.used.fetch_update(set, fetch, subtract);
     }
 
     /// Makes an object durable that another process may have created.
@@ -242,4 +250,30 @@ fn store_error(error: Error) -> StoreError {
         cause = one.source();
     }
     StoreError::Failed(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(version: u64) -> ObjectName {
+        let name = format!("{version:020}");
+        ObjectName::parse(&"0".repeat(32), "states", &name).unwrap()
+    }
+
+    #[tokio::test]
+    async fn deleting_a_file_that_was_never_counted_leaves_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), 1000).unwrap();
+        // A copy that an operator puts back while the program runs.
+        let copied = folder.path().join(state(1).path().as_ref());
+        fs::create_dir_all(copied.parent().unwrap()).unwrap();
+        fs::write(&copied, [0; 600]).unwrap();
+        store.delete(&state(1)).await.unwrap();
+        assert!(!copied.exists());
+        for (version, expected) in [(2, true), (3, false)] {
+            let created = store.create(&state(version), vec![0; 600].into()).await;
+            assert_eq!(matches!(created, Ok(Created::New)), expected, "{version}");
+        }
+    }
 }
