@@ -187,6 +187,7 @@ fn find_coded<'a>(cause: &'a (dyn Error + 'static)) -> Option<&'a dyn Coded> {
         .or_else(|| of::<protocol::bundle::BundleError>(cause))
         .or_else(|| of::<protocol::items::ItemsError>(cause))
         .or_else(|| of::<index::IndexError>(cause))
+        .or_else(|| of::<private_index::ProgressError>(cause))
         .or_else(|| of::<sealed_index::IndexError>(cause))
         .or_else(|| of::<sealed_index::ProofError>(cause))
         .or_else(|| of::<clearseal_client::HeadsError>(cause))

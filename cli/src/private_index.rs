@@ -8,8 +8,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clearseal_client::{
-    Client, Error, Heads, IndexKey, IndexQuery, IndexRow, IndexSettings, Statement, blocking,
+    Client, Error, Heads, IndexId, IndexKey, IndexQuery, IndexRow, IndexSettings, Statement,
+    blocking,
 };
+use error_codes::Coded;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use zeroize::{Zeroize as _, Zeroizing};
@@ -41,15 +43,20 @@ pub(crate) fn create(args: &IndexCreateArgs) -> Result<ExitCode> {
         precision: Some(args.precision.clone()),
         prompt_name: args.prompt_name.clone(),
     };
-    let mut is_refused = false;
+    let mut may_exist = false;
     let created = with_index(&args.service, |index| {
         let created = index.create(settings.clone());
-        // After a lost answer the index may exist.
-        is_refused = matches!(created, Err(Error::Service { .. }));
-        let statement = created?;
+        may_exist = !matches!(&created, Err(error) if excludes_creation(error));
+        let statement = match created {
+            // The key is new, so an attempt before this one, whose answer was lost, has created the index.
+            Err(Error::Service { code, .. }) if code == "INDEX_EXISTS" => {
+                index.describe()?.statement().clone()
+            }
+            created => created?,
+        };
         print_statement(&statement)
     });
-    if is_refused {
+    if !may_exist {
         std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
     } else if created
         .as_ref()
@@ -62,6 +69,18 @@ pub(crate) fn create(args: &IndexCreateArgs) -> Result<ExitCode> {
         ));
     }
     created
+}
+
+/// Returns whether no attempt can have created the index: the request is refused as it is, or the service stores no indexes. After any other
+/// failure an earlier attempt, or the enclave's own one at its store, may have succeeded.
+fn excludes_creation(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Service {
+            status: 400 | 404 | 413 | 501,
+            ..
+        }
+    )
 }
 
 fn write_key(path: &Path, key: &IndexKey) -> Result<()> {
@@ -183,7 +202,8 @@ pub(crate) fn add(args: &IndexAddArgs) -> Result<ExitCode> {
             Box::new(BufReader::new(file.with_context(shown)?))
         }
     };
-    let progress = Progress::open(args.progress.as_deref())?;
+    let index = read_key(&args.service.key_file)?.id();
+    let progress = Progress::open(args.progress.as_deref(), index)?;
     with_index(&args.service, |index| {
         let mut batch = Batch::default();
         let (mut put, mut number) = (0, 0_u64);
@@ -216,7 +236,8 @@ pub(crate) fn add(args: &IndexAddArgs) -> Result<ExitCode> {
             }
         }
         if number < progress.lines {
-            return Err(progress.mismatch().into());
+            let error = ProgressError::OtherRows(progress.lines);
+            return Err(anyhow::Error::from(error).into());
         }
         notice(&format!("{put} rows put"));
         print_statement(index.describe()?.statement())
@@ -267,9 +288,34 @@ impl Batch {
     }
 }
 
-/// The number of lines that are stored, kept in a file.
+/// Why a file of progress is not continued.
+#[derive(Debug, thiserror::Error, Coded)]
+pub(crate) enum ProgressError {
+    /// The progress is that of another index.
+    #[error("{} is the progress of another index, {found}", .path.display())]
+    #[coded(
+        "INDEX_PROGRESS_OTHER",
+        remedy = "Name another file, or remove this one to put all rows into this index."
+    )]
+    OtherIndex {
+        /// The file.
+        path: PathBuf,
+        /// The index that it names.
+        found: IndexId,
+    },
+    /// The rows are not those that the progress counts.
+    #[error("the first {0} lines are not those of the run whose progress is kept")]
+    #[coded(
+        "INDEX_PROGRESS_ROWS",
+        remedy = "Give the rows of that run, or remove the file of progress to put all rows again."
+    )]
+    OtherRows(u64),
+}
+
+/// The number of lines that an index has stored, kept in a file.
 struct Progress {
     path: Option<PathBuf>,
+    index: IndexId,
     lines: u64,
     sha256: String,
 }
@@ -277,15 +323,17 @@ struct Progress {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProgressFile {
+    index: IndexId,
     lines: u64,
     /// Hash of these lines.
     sha256: String,
 }
 
 impl Progress {
-    fn open(path: Option<&Path>) -> Result<Self> {
+    fn open(path: Option<&Path>, index: IndexId) -> Result<Self> {
         let mut progress = Self {
             path: path.map(Path::to_owned),
+            index,
             lines: 0,
             sha256: String::new(),
         };
@@ -294,6 +342,12 @@ impl Progress {
             match std::fs::read(path) {
                 Ok(bytes) => {
                     let file: ProgressFile = serde_json::from_slice(&bytes).with_context(shown)?;
+                    if file.index != index {
+                        bail!(ProgressError::OtherIndex {
+                            path: path.to_owned(),
+                            found: file.index,
+                        });
+                    }
                     (progress.lines, progress.sha256) = (file.lines, file.sha256);
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -307,15 +361,8 @@ impl Progress {
     fn check(&self, digest: &Sha256) -> Result<()> {
         match hex(digest) == self.sha256 {
             true => Ok(()),
-            false => Err(self.mismatch()),
+            false => bail!(ProgressError::OtherRows(self.lines)),
         }
-    }
-
-    fn mismatch(&self) -> anyhow::Error {
-        anyhow::anyhow!(
-            "the first {} lines are not those of the run whose progress is kept; remove that file to put all rows again",
-            self.lines
-        )
     }
 
     fn write(&self, lines: u64, digest: &Sha256) -> Result<()> {
@@ -323,6 +370,7 @@ impl Progress {
             return Ok(());
         };
         let json = serde_json::to_vec(&ProgressFile {
+            index: self.index,
             lines,
             sha256: hex(digest),
         })?;

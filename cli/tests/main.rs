@@ -8,6 +8,7 @@ mod kms;
 mod log;
 mod model;
 mod network;
+mod private_index;
 mod proxy;
 mod published;
 mod release;

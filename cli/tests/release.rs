@@ -47,7 +47,7 @@ static SEALED: LazyLock<TempDir> = LazyLock::new(|| {
 });
 
 /// Where `cargo xtask model` puts it.
-fn model() -> PathBuf {
+pub(crate) fn model() -> PathBuf {
     if let Some(folder) = std::env::var_os("CLEARSEAL_MODEL") {
         return folder.into();
     }
@@ -64,10 +64,10 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Ends with its owner.
-struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Process {
-    fn start(name: &str, configure: impl FnOnce(&mut Command)) -> Self {
+    pub(crate) fn start(name: &str, configure: impl FnOnce(&mut Command)) -> Self {
         let mut command = Command::new(program(name));
         configure(&mut command);
         // Ignore the test runner's variables, which are for tests of other packages.
@@ -164,7 +164,7 @@ fn code_of(enclave: Process) -> String {
 }
 
 /// The body of `GET path`, once it is answered with 200.
-fn get(url: &str, path: &str) -> Vec<u8> {
+pub(crate) fn get(url: &str, path: &str) -> Vec<u8> {
     let address = url.strip_prefix("http://").unwrap();
     let begun = Instant::now();
     loop {
