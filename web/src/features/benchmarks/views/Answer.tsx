@@ -106,7 +106,7 @@ function Own({ cost: { run, percent, noise, shortest }, what, earlier }: OwnProp
             At {shortest.tokens} tokens <Recorded percent={shortest.percent} />.
           </>
         )}
-        {[...others.values()].map((cost) => (
+        {[...others.values()].toReversed().map((cost) => (
           <span key={cost.run.key}>
             {" "}
             {machineTitle(cost.run)}: <Recorded percent={cost.percent} />.
