@@ -8,67 +8,52 @@
 //! ```
 //!
 //! Readers never wait for a writer: they take the newest published index, which is immutable. A change whose outcome is not certain
-//! drops the index from memory, so that the next request opens what the store has.
+//! drops the index from memory, so that the next request opens what the store has. A request that its client gives up is completed
+//! under its locks.
 
+mod opened;
 pub mod store;
+mod versions;
 
-use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwapOption;
 use getrandom::SysRng;
 use rand_core::TryRng;
 use sealed_index::{
-    Change, ChangeError, Head, HistoryError, Index, IndexError, IndexId, IndexKey, ObjectName,
-    Opening, Scope, Settings, Writes,
+    Change, ChangeError, Head, HistoryError, Index, IndexError, IndexKey, Scope, Settings, Writes,
 };
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::task::spawn_blocking;
 
-use store::{BlobStore, Created, StoreError};
+pub use opened::OpenIndex;
+use opened::{Place, Table};
+use store::{BlobStore, StoreError};
+use versions::{Commit, States, commit, object_name, read_newest};
 
 /// Attempts at a change, each on the newest state of the store.
 const ATTEMPTS: usize = 3;
-/// States that are kept: the newest and the one before, which another enclave may be reading.
-const STATES_KEPT: usize = 2;
+/// Rounds of a deletion, each of the objects that the store still lists.
+const DELETION_ROUNDS: usize = 8;
+/// Longest wait for another request, and for memory.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// Upper bound on an entry in the table of opened indexes, in bytes.
-const SLOT_BYTES: usize = 1024;
-
-/// The opened indexes, in bounded memory.
+/// The opened indexes, in bounded memory. Cheap to clone.
+#[derive(Clone)]
 pub struct Indexes {
     store: Option<Arc<dyn BlobStore>>,
-    opened: Mutex<Opened>,
-    /// Held while an index is opened: together, the opened ones and this one take at most twice the memory.
-    opening: AsyncMutex<()>,
-    max_bytes: usize,
+    table: Arc<Table>,
+    /// Held while objects are read: together, the opened indexes and this one take at most twice the memory.
+    opening: Arc<AsyncMutex<()>>,
+    wait: Duration,
     threads: NonZeroUsize,
-}
-
-/// The least recently used index is dropped first.
-#[derive(Default)]
-struct Opened {
-    slots: HashMap<IndexId, Slot>,
-    uses: u64,
-}
-
-struct Slot {
-    shared: Arc<SharedIndex>,
-    last_use: u64,
-    bytes: usize,
-}
-
-/// An index that requests share.
-struct SharedIndex {
-    newest: ArcSwapOption<Index>,
-    /// Held to open the index and to change it.
-    writer: AsyncMutex<()>,
 }
 
 /// A change that is stored.
 pub struct Changed {
     /// The index after the change.
-    pub index: Index,
+    pub index: Arc<OpenIndex>,
     /// Rows that were put.
     pub put: u64,
     /// Rows that were deleted.
@@ -116,8 +101,8 @@ pub enum IndexesError {
         remedy = "Restore the host's folder of indexes from a copy that is as new; a client that remembers the head notices an older one."
     )]
     Incomplete,
-    /// Other writers were first each time.
-    #[error("other clients change the index at the same time")]
+    /// Other writers were first each time, or a wait took too long.
+    #[error("other requests open or change indexes at the same time")]
     #[coded("INDEX_BUSY", remedy = "Try again.")]
     Busy,
     /// The index does not fit into memory.
@@ -147,11 +132,17 @@ impl Indexes {
     pub fn new(store: Option<Arc<dyn BlobStore>>, max_bytes: usize, threads: NonZeroUsize) -> Self {
         Self {
             store,
-            opened: Mutex::default(),
-            opening: AsyncMutex::new(()),
-            max_bytes,
+            table: Arc::new(Table::new(max_bytes)),
+            opening: Arc::default(),
+            wait: MAX_WAIT,
             threads,
         }
+    }
+
+    /// Sets the longest wait for another request, and for memory.
+    #[must_use]
+    pub fn with_wait(self, wait: Duration) -> Self {
+        Self { wait, ..self }
     }
 
     /// Threads of a search.
@@ -163,118 +154,159 @@ impl Indexes {
         self.store.clone().ok_or(StoreError::Off)
     }
 
+    async fn lock(&self, lock: &Arc<AsyncMutex<()>>) -> Result<OwnedMutexGuard<()>, IndexesError> {
+        let locked = tokio::time::timeout(self.wait, Arc::clone(lock).lock_owned());
+        locked.await.map_err(|_| IndexesError::Busy)
+    }
+
     /// Creates an empty index.
     ///
     /// # Errors
     /// [`IndexesError`].
-    pub async fn create(&self, key: &IndexKey, settings: Settings) -> Result<Index, IndexesError> {
+    pub async fn create(
+        &self,
+        key: &IndexKey,
+        settings: Settings,
+    ) -> Result<Arc<OpenIndex>, IndexesError> {
         let (store, random, key) = (self.store()?, random()?, copy_key(key)?);
-        let id = key.id();
-        let created = blocking(move || {
-            if States::read(&*store, &id)?.newest().is_some() {
+        let place = self.table.place(key.id());
+        let writer = self.lock(&place.writer).await?;
+        let table = Arc::clone(&self.table);
+        blocking(move || {
+            let _writer = writer;
+            if States::read(&*store, &key.id())?.newest().is_some() {
                 return Err(IndexesError::Exists);
             }
-            let (index, writes) = Index::create(key, settings, &random)?;
-            match commit(&*store, &id, &writes)? {
-                Commit::Done => Ok(index),
+            let (index, writes) = Index::create(copy_key(&key)?, settings, &random)?;
+            match commit(&*store, &key, &index, &writes)? {
+                Commit::Done => {
+                    // An index of this key that was deleted elsewhere may be in memory.
+                    place.forget();
+                    Ok(place.publish(table.hold(index)))
+                }
                 Commit::Conflict => Err(IndexesError::Exists),
             }
-        });
-        let index = created.await?;
-        let shared = self.share(&id);
-        let _writer = shared.writer.lock().await;
-        self.publish(&id, &shared, &index);
-        Ok(index)
+        })
+        .await
     }
 
     /// The newest index, opened if it is not in memory, or if the client has seen a newer one.
     ///
     /// # Errors
     /// [`IndexesError`].
-    pub async fn open(&self, key: &IndexKey, at: Option<&Head>) -> Result<Index, IndexesError> {
-        self.store()?;
-        let shared = self.share(&key.id());
-        if let Some(index) = shared.newest.load_full()
-            && !is_older(&index, at)
-        {
-            self.check(&index, at).await?;
-            return Ok((*index).clone());
-        }
-        let _writer = shared.writer.lock().await;
-        self.open_newest(key, &shared, at, false).await
-    }
-
-    /// Opens the newest index under the writer's lock. `again` also reads the store where an index is in memory.
-    async fn open_newest(
+    pub async fn open(
         &self,
         key: &IndexKey,
-        shared: &Arc<SharedIndex>,
         at: Option<&Head>,
-        again: bool,
-    ) -> Result<Index, IndexesError> {
-        let id = key.id();
-        if let Some(index) = shared.newest.load_full()
-            && !again
+    ) -> Result<Arc<OpenIndex>, IndexesError> {
+        self.store()?;
+        let place = self.table.place(key.id());
+        if let Some(index) = place.newest()
             && !is_older(&index, at)
         {
-            self.check(&index, at).await?;
-            return Ok((*index).clone());
+            return self.check(index, at).await;
         }
-        let (store, key, max) = (self.store()?, copy_key(key)?, self.max_bytes);
-        let opening = self.opening.lock().await;
-        let opened = blocking(move || read_newest(&*store, &key, max)).await;
-        drop(opening);
-        let index = match opened {
-            Ok(index) => index,
-            Err(error) => {
-                self.drop_index(&id);
-                return Err(error);
-            }
-        };
-        self.publish(&id, shared, &index);
-        self.check(&index, at).await?;
-        Ok(index)
-    }
-
-    /// Checks that an index continues the history that a client has seen.
-    async fn check(&self, index: &Index, at: Option<&Head>) -> Result<(), IndexesError> {
-        let Some(seen) = at.copied() else {
-            return Ok(());
-        };
-        let Some(name) = index.check(&seen)? else {
-            return Ok(());
-        };
-        // So many versions have passed that this part of the history is not in memory.
-        let (store, index) = (self.store()?, index.clone());
-        blocking(move || {
-            let object = store.get(&object_name(&index.id(), &name))?;
-            let object = object.ok_or(IndexesError::Incomplete)?;
-            Ok(index.check_older(&seen, name, object)??)
+        let writer = self.lock(&place.writer).await?;
+        let (indexes, key, at) = (self.clone(), copy_key(key)?, at.copied());
+        complete(async move {
+            let _writer = writer;
+            indexes
+                .open_newest(&key, &Arc::new(place), at.as_ref())
+                .await
         })
         .await
     }
 
-    /// Applies changes to the newest index, and returns once they are durable.
+    /// Opens the newest index under the writer's lock.
+    async fn open_newest(
+        &self,
+        key: &IndexKey,
+        place: &Arc<Place>,
+        at: Option<&Head>,
+    ) -> Result<Arc<OpenIndex>, IndexesError> {
+        if let Some(index) = place.newest() {
+            if !is_older(&index, at) {
+                return self.check(index, at).await;
+            }
+            // A client can state any version. The index is read only if the store has a newer one.
+            let (store, id) = (self.store()?, key.id());
+            let listed = blocking(move || Ok(States::read(&*store, &id)?.newest())).await?;
+            match listed {
+                Some(listed) if listed > index.head().version => {}
+                Some(_) => return self.check(index, at).await,
+                None => {
+                    place.forget();
+                    return Err(IndexesError::Unknown);
+                }
+            }
+        }
+        let opening = self.lock(&self.opening).await?;
+        let (store, key, table) = (self.store()?, copy_key(key)?, Arc::clone(&self.table));
+        let (until, publishing) = (Instant::now() + self.wait, Arc::clone(place));
+        let opened = blocking(move || {
+            let _opening = opening;
+            let index = read_newest(&*store, &key, &table, until)?;
+            Ok(publishing.publish(index))
+        });
+        match opened.await {
+            Ok(index) => self.check(index, at).await,
+            Err(error) => {
+                place.forget();
+                Err(error)
+            }
+        }
+    }
+
+    /// Checks that an index continues the history that a client has seen.
+    async fn check(
+        &self,
+        index: Arc<OpenIndex>,
+        at: Option<&Head>,
+    ) -> Result<Arc<OpenIndex>, IndexesError> {
+        let Some(seen) = at.copied() else {
+            return Ok(index);
+        };
+        let Some(name) = index.check(&seen)? else {
+            return Ok(index);
+        };
+        // So many versions have passed that this part of the history is not in memory.
+        let opening = self.lock(&self.opening).await?;
+        let store = self.store()?;
+        blocking(move || {
+            let _opening = opening;
+            let object = store.get(&object_name(&index.id(), &name))?;
+            let object = object.ok_or(IndexesError::Incomplete)?;
+            index.check_older(&seen, name, object)??;
+            Ok(index)
+        })
+        .await
+    }
+
+    /// Applies changes to the newest index, and returns once they are durable. `room` is kept until they are applied, also where the
+    /// request is given up.
     ///
     /// # Errors
-    /// [`IndexesError`]. Nothing was changed, except after [`IndexesError::Store`]: the change may then be stored.
+    /// [`IndexesError`]. After [`IndexesError::Store`], [`IndexesError::Index`] and [`IndexesError::Internal`] the change may be stored.
+    /// After the others, [`IndexesError::Busy`] among them, nothing was changed.
     pub async fn change(
         &self,
         key: &IndexKey,
         at: Option<&Head>,
         changes: Vec<Change>,
+        room: impl Send + Sync + 'static,
     ) -> Result<Changed, IndexesError> {
         self.write(
             key,
             at,
             Arc::new(move |index: &Index| {
+                let _ = &room;
                 let staged = index.stage(&changes, &random()?)?;
-                let changed = Changed {
+                Ok(Next {
                     index: staged.index,
+                    writes: staged.writes,
                     put: staged.put,
                     deleted: staged.deleted,
-                };
-                Ok((changed, staged.writes))
+                })
             }),
         )
         .await
@@ -284,13 +316,13 @@ impl Indexes {
     ///
     /// # Errors
     /// Those of [`change`](Self::change).
-    pub async fn compact(&self, key: &IndexKey, at: Option<&Head>) -> Result<Index, IndexesError> {
-        let changed = self.write(
-            key,
-            at,
-            Arc::new(|index: &Index| compact(index, Scope::Forget)),
-        );
-        Ok(changed.await?.index)
+    pub async fn compact(
+        &self,
+        key: &IndexKey,
+        at: Option<&Head>,
+    ) -> Result<Arc<OpenIndex>, IndexesError> {
+        let stage = |index: &Index| compact(index, Scope::Forget);
+        Ok(self.write(key, at, Arc::new(stage)).await?.index)
     }
 
     /// Stores what `stage` makes of the newest index, if it has writes.
@@ -301,39 +333,73 @@ impl Indexes {
         stage: Arc<Stage>,
     ) -> Result<Changed, IndexesError> {
         self.store()?;
-        let id = key.id();
-        let shared = self.share(&id);
-        let _writer = shared.writer.lock().await;
-        for attempt in 0..ATTEMPTS {
-            let index = self.open_newest(key, &shared, at, attempt > 0).await?;
-            let (store, max, stage) = (self.store()?, self.max_bytes, Arc::clone(&stage));
+        let place = self.table.place(key.id());
+        let writer = self.lock(&place.writer).await?;
+        let (indexes, key, at) = (self.clone(), copy_key(key)?, at.copied());
+        complete(async move {
+            let _writer = writer;
+            indexes
+                .write_next(&key, &Arc::new(place), at.as_ref(), stage)
+                .await
+        })
+        .await
+    }
+
+    /// Stores the next version under the writer's lock.
+    async fn write_next(
+        &self,
+        key: &IndexKey,
+        place: &Arc<Place>,
+        at: Option<&Head>,
+        stage: Arc<Stage>,
+    ) -> Result<Changed, IndexesError> {
+        for _ in 0..ATTEMPTS {
+            let index = self.open_newest(key, place, at).await?;
+            let (store, key, table) = (self.store()?, copy_key(key)?, Arc::clone(&self.table));
+            let (stage, publishing) = (Arc::clone(&stage), Arc::clone(place));
             let written = blocking(move || {
-                let (mut changed, writes) = stage(&index)?;
-                check_size(changed.index.memory(), max)?;
-                if let Some(writes) = writes {
-                    if let Commit::Conflict = commit(&*store, &id, &writes)? {
-                        return Ok(None);
-                    }
-                    tidy(&*store, &mut changed);
+                let next = stage(&index)?;
+                let (put, deleted) = (next.put, next.deleted);
+                let Some(writes) = next.writes else {
+                    let changed = Changed {
+                        index,
+                        put,
+                        deleted,
+                    };
+                    return Ok(Some(changed));
+                };
+                table.check_size(next.index.memory())?;
+                let mut next = table.hold(next.index);
+                if commit(&*store, &key, &next, &writes)? == Commit::Conflict {
+                    return Ok(None);
                 }
+                drop(writes);
+                if let Some(tidied) = tidy(&*store, &key, &next) {
+                    next = table.hold(tidied);
+                }
+                let index = publishing.publish(next);
+                let changed = Changed {
+                    index,
+                    put,
+                    deleted,
+                };
                 Ok(Some(changed))
             });
             match written.await {
-                Ok(Some(changed)) => {
-                    self.publish(&id, &shared, &changed.index);
-                    return Ok(changed);
-                }
-                Ok(None) => {}
+                Ok(Some(changed)) => return Ok(changed),
+                Ok(None) => place.forget(),
                 Err(error) => {
                     // The store may have the change or not: the next request reads it.
-                    if let IndexesError::Store(_) | IndexesError::Internal = error {
-                        self.drop_index(&id);
+                    if !matches!(
+                        error,
+                        IndexesError::Change(_) | IndexesError::TooLarge { .. }
+                    ) {
+                        place.forget();
                     }
                     return Err(error);
                 }
             }
         }
-        self.drop_index(&id);
         Err(IndexesError::Busy)
     }
 
@@ -341,123 +407,75 @@ impl Indexes {
     /// deleted.
     ///
     /// # Errors
-    /// [`StoreError`], and [`IndexesError::Unknown`] if there is nothing.
+    /// [`StoreError`], [`IndexesError::Unknown`] if there is nothing, and [`IndexesError::Busy`] if others add objects meanwhile.
     pub async fn delete(&self, key: &IndexKey) -> Result<usize, IndexesError> {
         let (store, id) = (self.store()?, key.id());
-        let shared = self.share(&id);
-        let _writer = shared.writer.lock().await;
-        self.drop_index(&id);
-        let deleted = blocking(move || {
-            let objects = store.list(&id.to_string())?;
-            // States first, the newest of them last: until then the index is whole, and then it is gone.
-            let mut names: Vec<_> = objects.into_iter().map(|(name, _)| name).collect();
-            names.sort_by_key(|name| (!name.starts_with("states/"), name.clone()));
-            for name in &names {
-                store.delete(&format!("{id}/{name}"))?;
-            }
-            Ok(names.len())
-        });
-        match deleted.await? {
-            0 => Err(IndexesError::Unknown),
-            deleted => Ok(deleted),
-        }
-    }
-
-    /// The index of this id, which may not be opened yet.
-    fn share(&self, id: &IndexId) -> Arc<SharedIndex> {
-        let mut opened = self.opened();
-        opened.uses += 1;
-        let last_use = opened.uses;
-        let slot = opened.slots.entry(*id).or_insert_with(|| Slot {
-            shared: Arc::new(SharedIndex {
-                newest: ArcSwapOption::empty(),
-                writer: AsyncMutex::new(()),
-            }),
-            last_use,
-            bytes: 0,
-        });
-        slot.last_use = last_use;
-        Arc::clone(&slot.shared)
-    }
-
-    /// Gives an index to readers, and drops others until all fit into memory.
-    fn publish(&self, id: &IndexId, shared: &Arc<SharedIndex>, index: &Index) {
-        let mut opened = self.opened();
-        shared.newest.store(Some(Arc::new(index.clone())));
-        opened.uses += 1;
-        let last_use = opened.uses;
-        // The slot may have been dropped while its index was opened.
-        let slot = Slot {
-            shared: Arc::clone(shared),
-            last_use,
-            bytes: index.memory() + SLOT_BYTES,
-        };
-        opened.slots.insert(*id, slot);
-        opened.shrink_to(self.max_bytes);
-    }
-
-    fn drop_index(&self, id: &IndexId) {
-        if let Some(slot) = self.opened().slots.remove(id) {
-            slot.shared.newest.store(None);
-        }
-    }
-
-    fn opened(&self) -> MutexGuard<'_, Opened> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Opened {
-    fn shrink_to(&mut self, max_bytes: usize) {
-        loop {
-            let all: usize = self.slots.values().map(|slot| slot.bytes).sum();
-            let oldest = self.slots.iter().filter(|(_, slot)| slot.bytes > 0);
-            let oldest = oldest
-                .min_by_key(|(_, slot)| slot.last_use)
-                .map(|(id, _)| *id);
-            match oldest {
-                Some(id) if all > max_bytes => {
-                    if let Some(slot) = self.slots.remove(&id) {
-                        slot.shared.newest.store(None);
-                    }
+        let place = self.table.place(id);
+        let writer = self.lock(&place.writer).await?;
+        blocking(move || {
+            let _writer = writer;
+            place.forget();
+            let mut deleted = 0;
+            // Another enclave may have begun a change before.
+            for _ in 0..DELETION_ROUNDS {
+                let objects = store.list(&id.to_string())?;
+                if objects.is_empty() {
+                    return match deleted {
+                        0 => Err(IndexesError::Unknown),
+                        deleted => Ok(deleted),
+                    };
                 }
-                _ => return,
+                // States first, the newest of them last: until then the index is whole, and then it is gone.
+                let mut names: Vec<_> = objects.into_iter().map(|(name, _)| name).collect();
+                names.sort_by_key(|name| (!name.starts_with("states/"), name.clone()));
+                for name in &names {
+                    store.delete(&format!("{id}/{name}"))?;
+                }
+                deleted += names.len();
             }
-        }
+            Err(IndexesError::Busy)
+        })
+        .await
     }
 }
 
-/// Makes the next index of an index, and what to store before it exists.
-type Stage = dyn Fn(&Index) -> Result<(Changed, Option<Writes>), IndexesError> + Send + Sync;
+/// The next version of an index, before it is stored.
+struct Next {
+    index: Index,
+    writes: Option<Writes>,
+    put: u64,
+    deleted: u64,
+}
 
-fn compact(index: &Index, scope: Scope) -> Result<(Changed, Option<Writes>), IndexesError> {
-    let compacted = index.compact(scope, &random()?)?;
-    let (index, writes) = match compacted {
+/// Makes the next version of an index.
+type Stage = dyn Fn(&Index) -> Result<Next, IndexesError> + Send + Sync;
+
+fn compact(index: &Index, scope: Scope) -> Result<Next, IndexesError> {
+    let (index, writes) = match index.compact(scope, &random()?)? {
         Some((index, writes)) => (index, Some(writes)),
         None => (index.clone(), None),
     };
-    let changed = Changed {
+    Ok(Next {
         index,
+        writes,
         put: 0,
         deleted: 0,
-    };
-    Ok((changed, writes))
+    })
 }
 
 /// Merges small segments after a change. The change is stored already, so a failure is only reported to the operator.
-fn tidy(store: &dyn BlobStore, changed: &mut Changed) {
-    let tidied = compact(&changed.index, Scope::Small).and_then(|(tidied, writes)| match writes {
+fn tidy(store: &dyn BlobStore, key: &IndexKey, index: &Index) -> Option<Index> {
+    let tidied = compact(index, Scope::Small).and_then(|next| match next.writes {
         None => Ok(None),
-        Some(writes) => match commit(store, &tidied.index.id(), &writes)? {
-            Commit::Done => Ok(Some(tidied.index)),
+        Some(writes) => match commit(store, key, &next.index, &writes)? {
+            Commit::Done => Ok(Some(next.index)),
             Commit::Conflict => Ok(None),
         },
     });
-    match tidied {
-        Ok(Some(index)) => changed.index = index,
-        Ok(None) => {}
-        Err(error) => tracing::warn!(%error, "the segments of an index were not merged"),
-    }
+    tidied.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the segments of an index were not merged");
+        None
+    })
 }
 
 /// Whether the client has seen a newer version.
@@ -468,13 +486,6 @@ fn is_older(index: &Index, at: Option<&Head>) -> bool {
 /// The crate's keys cannot be cloned by accident.
 fn copy_key(key: &IndexKey) -> Result<IndexKey, IndexError> {
     IndexKey::from_base64url(&key.to_base64url())
-}
-
-fn check_size(bytes: usize, max: usize) -> Result<(), IndexesError> {
-    match bytes <= max {
-        true => Ok(()),
-        false => Err(IndexesError::TooLarge { bytes, max }),
-    }
 }
 
 fn random() -> Result<[u8; 32], IndexesError> {
@@ -488,121 +499,14 @@ fn random() -> Result<[u8; 32], IndexesError> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, IndexesError> + Send + 'static,
 ) -> Result<T, IndexesError> {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = spawn_blocking(work).await;
     done.map_err(|_| IndexesError::Internal)?
 }
 
-/// The versions of an index that the store lists, rising.
-struct States(Vec<u64>);
-
-impl States {
-    fn read(store: &dyn BlobStore, id: &IndexId) -> Result<Self, StoreError> {
-        let mut versions = Vec::new();
-        for (name, _) in store.list(&id.to_string())? {
-            if let Some(version) = name.strip_prefix("states/") {
-                versions.push(version.parse().map_err(|_| StoreError::Invalid)?);
-            }
-        }
-        versions.sort_unstable();
-        Ok(Self(versions))
-    }
-
-    fn newest(&self) -> Option<u64> {
-        self.0.last().copied()
-    }
-}
-
-fn state_name(id: &IndexId, version: u64) -> String {
-    format!("{id}/states/{version:020}")
-}
-
-fn object_name(id: &IndexId, name: &ObjectName) -> String {
-    format!("{id}/segments/{name}")
-}
-
-/// Reads the newest state and its segments. Another enclave may compact the index meanwhile, so after a missing object a newer state
-/// is looked for.
-fn read_newest(store: &dyn BlobStore, key: &IndexKey, max: usize) -> Result<Index, IndexesError> {
-    let mut tried = None;
-    loop {
-        let version = States::read(store, &key.id())?.newest();
-        let version = version.ok_or(IndexesError::Unknown)?;
-        if tried.is_some_and(|tried| tried >= version) {
-            return Err(IndexesError::Incomplete);
-        }
-        tried = Some(version);
-        if let Some(index) = read_version(store, key, version, max)? {
-            return Ok(index);
-        }
-    }
-}
-
-/// Reads one version; `None` if an object is missing.
-fn read_version(
-    store: &dyn BlobStore,
-    key: &IndexKey,
-    version: u64,
-    max: usize,
-) -> Result<Option<Index>, IndexesError> {
-    let id = key.id();
-    let Some(state) = store.get(&state_name(&id, version))? else {
-        return Ok(None);
-    };
-    let opening = Opening::new(copy_key(key)?, version, state)?;
-    let bytes = opening.segments().map(|segment| segment.size).sum::<u64>();
-    check_size(usize::try_from(bytes).unwrap_or(usize::MAX), max)?;
-    let mut opened = Vec::new();
-    for segment in opening.segments() {
-        let Some(object) = store.get(&object_name(&id, &segment.name))? else {
-            return Ok(None);
-        };
-        opened.push(opening.open_segment(segment.number, object)?);
-    }
-    let index = opening.finish(opened)?;
-    check_size(index.memory(), max)?;
-    Ok(Some(index))
-}
-
-enum Commit {
-    Done,
-    /// Another writer was first.
-    Conflict,
-}
-
-/// Stores segments, then the state that names them. Deletes what is obsolete once the state is durable.
-fn commit(store: &dyn BlobStore, id: &IndexId, writes: &Writes) -> Result<Commit, IndexesError> {
-    for (name, bytes) in &writes.objects {
-        // Names are random: an object that exists is the one of an attempt whose answer was lost.
-        store.create(&object_name(id, name), bytes)?;
-    }
-    let (version, state) = &writes.state;
-    let name = state_name(id, *version);
-    let is_ours = match store.create(&name, state)? {
-        Created::New => true,
-        Created::Exists => store.get(&name)?.is_some_and(|found| found == *state),
-    };
-    if !is_ours {
-        // No state names these objects.
-        for (name, _) in &writes.objects {
-            store.delete(&object_name(id, name))?;
-        }
-        return Ok(Commit::Conflict);
-    }
-    // A writer that has read a state which was deleted since finds its successor's name free, although there are newer states. Nothing is
-    // deleted then, because a newer state may continue this one.
-    let States(versions) = States::read(store, id)?;
-    if versions.last() != Some(version) {
-        return Ok(Commit::Conflict);
-    }
-    let kept = versions.len().saturating_sub(STATES_KEPT);
-    let old = versions.iter().take(kept);
-    let old = old.map(|version| state_name(id, *version));
-    let obsolete = writes.obsolete.iter().map(|name| object_name(id, name));
-    for name in old.chain(obsolete) {
-        // The change is stored. An object that stays is deleted with the index.
-        if let Err(error) = store.delete(&name) {
-            tracing::warn!(%error, "an obsolete object of an index was not deleted");
-        }
-    }
-    Ok(Commit::Done)
+/// Runs to the end, also where the request is given up: its locks are released only then.
+async fn complete<T: Send + 'static>(
+    work: impl Future<Output = Result<T, IndexesError>> + Send + 'static,
+) -> Result<T, IndexesError> {
+    let done = tokio::spawn(work).await;
+    done.map_err(|_| IndexesError::Internal)?
 }

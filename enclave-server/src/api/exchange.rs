@@ -9,6 +9,7 @@
 //! receipt = sign(hashes of request and answer)           only where an inference took place
 //! ```
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::{Body, to_bytes};
@@ -25,6 +26,7 @@ use super::budget::Reservation;
 use super::commitments::Salt;
 use super::counters::Inference;
 use super::error::ApiError;
+use super::indexes::{KEY_FIELD, KeyText};
 use super::inner::without_trailing_slash;
 use super::problem::Problem;
 use super::receipt::{ReceiptError, ReceiptSubject};
@@ -278,8 +280,11 @@ impl Service {
             .extension(salt)
             .method(request.method.as_str())
             .uri(&*without_trailing_slash(&request.path));
-        for (name, value) in &request.headers {
-            builder = builder.header(name, value);
+        for (name, value) in request.headers {
+            builder = match name == KEY_FIELD {
+                true => builder.extension(KeyText(Arc::new(Zeroizing::new(value)))),
+                false => builder.header(name, value),
+            };
         }
         match builder.body(Body::from(zeroizing(request.content))) {
             Ok(request) => self.private_api.answer(request).await,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{Extensions, StatusCode};
 use axum::response::Response;
 use engine::{Embeddings, Inputs, Overlong, Pairs};
 use sealed_index::{Change, ChangeError, Found, Index, IndexError, IndexKey, Row, Settings};
@@ -31,15 +31,19 @@ pub(super) use request::{AtRequest, ChangeIndexRequest, CreateIndexRequest, Quer
 use request::{Part, Queries, RowRequest};
 
 /// Field with the key of the index, base64url without padding.
-const KEY_FIELD: &str = "clearseal-index-key";
+pub(super) const KEY_FIELD: &str = "clearseal-index-key";
+
+/// The value of that field. It is taken from the fields of the request, because a `HeaderValue` is not zeroized.
+#[derive(Clone)]
+pub(super) struct KeyText(pub(super) Arc<Zeroizing<String>>);
 
 /// `POST /v1/indexes`.
 pub(super) async fn create(
     State(state): State<Arc<InnerState>>,
-    headers: HeaderMap,
+    extensions: Extensions,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let key = read_key(&headers)?;
+    let key = read_key(&extensions)?;
     let mut request = CreateIndexRequest::read(&body)?;
     let model = state.models.find(&request.model)?;
     let embedder = model.embedder()?;
@@ -70,10 +74,10 @@ pub(super) async fn create(
 pub(super) async fn describe(
     State(state): State<Arc<InnerState>>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    extensions: Extensions,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let key = read_key_of(&headers, &id)?;
+    let key = read_key_of(&extensions, &id)?;
     let request = AtRequest::read(&body)?;
     let index = state.indexes.open(&key, request.at.as_ref()).await?;
     answer::reading(&index)
@@ -83,22 +87,27 @@ pub(super) async fn describe(
 pub(super) async fn compact(
     State(state): State<Arc<InnerState>>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    extensions: Extensions,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let key = read_key_of(&headers, &id)?;
+    let key = read_key_of(&extensions, &id)?;
     let request = AtRequest::read(&body)?;
-    let index = state.indexes.compact(&key, request.at.as_ref()).await?;
-    answer::description(&index, model_of(&state, &index)?)
+    let at = request.at.as_ref();
+    let index = state.indexes.open(&key, at).await?;
+    // Refused before anything is changed.
+    let model = model_of(&state, &index)?;
+    drop(index);
+    let index = state.indexes.compact(&key, at).await?;
+    answer::description(&index, model)
 }
 
 /// `DELETE /v1/indexes/{id}`.
 pub(super) async fn delete(
     State(state): State<Arc<InnerState>>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    extensions: Extensions,
 ) -> Result<Response, ApiError> {
-    let key = read_key_of(&headers, &id)?;
+    let key = read_key_of(&extensions, &id)?;
     let objects = state.indexes.delete(&key).await?;
     // The index is not opened, so the receipt names the service's first model.
     answer::deleted(&key.id(), objects, state.models.iter().next())
@@ -108,20 +117,26 @@ pub(super) async fn delete(
 pub(super) async fn change(
     State(state): State<Arc<InnerState>>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    extensions: Extensions,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let key = read_key_of(&headers, &id)?;
+    let key = read_key_of(&extensions, &id)?;
     let request = offload(body.len(), || ChangeIndexRequest::read(&body))?;
     let at = request.at;
     let index = state.indexes.open(&key, at.as_ref()).await?;
     let model = model_of(&state, &index)?;
-    // Rows are in memory as a request, as texts for the model, as rows of the index and sealed.
-    let room = state.answers.reserve(body.len() * CHANGE_COPIES).await?;
+    // Rows are in memory as a request, as texts for the model, as rows of the index and sealed. A short text becomes a long vector.
+    let vectors = request.rows.0.len() * index.settings().dimensions as usize * size_of::<f32>();
+    let bytes = (body.len() + vectors) * CHANGE_COPIES;
+    let room = state.answers.reserve(bytes).await?;
     let (rows, usage) = embed_rows(model, &index, request.rows.0).await?;
     let deleted = request.delete.0.into_iter().map(|id| Change::Delete(id.0));
     let changes = rows.into_iter().map(Change::Put).chain(deleted).collect();
-    let changed = state.indexes.change(&key, at.as_ref(), changes).await?;
+    // Its memory is free once a newer version takes its place.
+    drop(index);
+    let kept = room.clone();
+    let changed = state.indexes.change(&key, at.as_ref(), changes, kept);
+    let changed = changed.await?;
     let mut response = answer::changed(&changed, usage, model)?;
     response.extensions_mut().insert(room);
     Ok(response)
@@ -201,10 +216,10 @@ async fn embed(
 pub(super) async fn query(
     State(state): State<Arc<InnerState>>,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    extensions: Extensions,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let key = read_key_of(&headers, &id)?;
+    let key = read_key_of(&extensions, &id)?;
     let mut request = offload(body.len(), || QueryIndexRequest::read(&body))?;
     let index = state.indexes.open(&key, request.at.as_ref()).await?;
     let model = model_of(&state, &index)?;
@@ -244,6 +259,10 @@ pub(super) async fn query(
         None => None,
     };
     let has = |part| request.include.has(part);
+    let asked = match has(Part::Asked) {
+        true => Some(request::read_text(&body)?),
+        false => None,
+    };
     let answer = SearchAnswer {
         index: &index,
         found: &found,
@@ -257,7 +276,7 @@ pub(super) async fn query(
         has_metadata: has(Part::Metadata),
         has_vector: has(Part::Vector),
         has_proof: has(Part::Proof),
-        asked: has(Part::Asked).then_some(&body[..]),
+        asked: asked.as_deref(),
         usage,
     };
     let size = answer.size()?;
@@ -269,6 +288,31 @@ pub(super) async fn query(
 
 /// An answer is in memory as JSON, padded, and sealed.
 const ANSWER_COPIES: usize = 3;
+
+/// Most bytes of the texts that are reranked for one query.
+const MAX_RERANKED: usize = 16 << 20;
+/// Upper bound on the special tokens of a pair.
+const SPECIAL_TOKENS: usize = 8;
+
+/// Upper bounds on the copies of texts that the second model reads and on their token ids, in bytes.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct RerankSize {
+    texts: usize,
+    tokens: usize,
+}
+
+impl RerankSize {
+    fn of(query: &str, hits: &[Found<'_>], max_tokens: usize) -> Self {
+        let mut size = Self::default();
+        for text in hits.iter().filter_map(|hit| hit.row.text) {
+            size.texts += text.len();
+            // Special tokens aside, no token is shorter than a byte.
+            let tokens = query.len() + text.len() + SPECIAL_TOKENS;
+            size.tokens += tokens.min(max_tokens) * size_of::<u32>();
+        }
+        size
+    }
+}
 
 /// Scores the texts of hits again, and keeps the best `k` of each query.
 async fn rerank<'a>(
@@ -298,6 +342,23 @@ async fn rerank<'a>(
     let Queries::Texts(texts) = queries else {
         return Err(without_text("a query that is a vector"));
     };
+    // The texts of one query are read at a time.
+    let sizes = texts
+        .iter()
+        .zip(found)
+        .map(|(query, hits)| RerankSize::of(query, hits, reranker.max_tokens()));
+    let most = sizes.max().unwrap_or_default();
+    if most.texts > MAX_RERANKED {
+        return Err(ApiError::bad_request(
+            "RERANK_TOO_LARGE",
+            format!(
+                "the texts to rerank have {} bytes, the limit is {MAX_RERANKED}; lower `rerank.candidates` or `k`, or store shorter texts",
+                most.texts
+            ),
+        )
+        .param("rerank"));
+    }
+    let _room = state.answers.reserve(most.texts + most.tokens).await?;
     let mut each = Vec::with_capacity(found.len());
     for (query, hits) in texts.iter().zip(found) {
         let mut pairs = Pairs {
@@ -367,21 +428,20 @@ fn model_of<'a>(state: &'a InnerState, index: &Index) -> Result<&'a ServedModel,
 }
 
 /// The key of a request.
-fn read_key(headers: &HeaderMap) -> Result<IndexKey, ApiError> {
-    let mut fields = headers.get_all(KEY_FIELD).iter();
-    let (Some(field), None) = (fields.next(), fields.next()) else {
+fn read_key(extensions: &Extensions) -> Result<IndexKey, ApiError> {
+    let Some(KeyText(text)) = extensions.get() else {
         return Err(ApiError::bad_request(
             "INDEX_KEY_MISSING",
-            "the request has no key of an index, or several; send one in the field clearseal-index-key, inside the seal",
+            "the request has no key of an index; send it in the field clearseal-index-key, inside the seal",
         ));
     };
-    let key = IndexKey::from_base64url(field.to_str().unwrap_or_default());
+    let key = IndexKey::from_base64url(text);
     key.map_err(|error| IndexesError::from(error).into())
 }
 
 /// The key of a request about the index that its path names.
-fn read_key_of(headers: &HeaderMap, id: &str) -> Result<IndexKey, ApiError> {
-    let key = read_key(headers)?;
+fn read_key_of(extensions: &Extensions, id: &str) -> Result<IndexKey, ApiError> {
+    let key = read_key(extensions)?;
     match key.id().to_string() == id {
         true => Ok(key),
         false => Err(IndexesError::from(IndexError::KeyWrong).into()),

@@ -1,11 +1,18 @@
 //! Private indexes: exact results with proofs, changes that are stored or not, and a host that changes what it stores.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use clearseal_client::{Heads, IndexQuery, IndexRow, IndexSettings, PrivateIndex};
 use enclave_server::indexes::store::{BlobStore, Created, MemoryStore, ParentStore, StoreError};
+use enclave_server::indexes::{Indexes, IndexesError};
 use protocol::inner::InnerRequest;
-use sealed_index::{Disclosed, IndexKey, Metadata, RowProof, Statement};
+use sealed_index::{
+    Change, Disclosed, Index, IndexKey, Metadata, Opening, Precision, Row, RowProof, Settings,
+    Statement,
+};
 use serde_json::{Value, json};
 
 use crate::bulk::{client, stack};
@@ -200,6 +207,26 @@ async fn texts_have_the_vectors_of_the_embeddings_endpoint() {
     let body = json!({"query": "hello", "k": 1, "include": ["asked"]});
     let answer = setup.query(body.clone()).await;
     assert_eq!(answer["asked"], body);
+    // Without a byte order mark, and with U+FFFD in place of a lone surrogate.
+    let asked = r#"{"query":"\ufffd hello","k":1,"include":["asked"]}"#;
+    let sent = format!("\u{feff}{}", asked.replace("fffd", "d83d"));
+    let mut request = InnerRequest {
+        path: format!("/v1/indexes/{}/query", setup.key.id()),
+        ..embeddings(&Value::Null)
+    };
+    request.content = sent.into_bytes();
+    let key = setup.key.to_base64url().to_string();
+    request
+        .headers
+        .push(("clearseal-index-key".to_owned(), key));
+    let answer = setup.rig.exchange(&setup.attested, request).await;
+    let response = answer.unwrap_or_else(|error| panic!("{error}")).response;
+    let content = String::from_utf8(response.content.to_vec()).unwrap();
+    assert_eq!(response.status, 200, "{content}");
+    assert!(
+        content.contains(&format!(r#""asked":{asked}"#)),
+        "{content}"
+    );
 }
 
 #[tokio::test]
@@ -567,6 +594,296 @@ async fn two_enclaves_change_one_index() {
         let answer = setup.query(body).await;
         assert_eq!(ids(&answer), best(0..13, &vector(4), 20));
     }
+}
+
+/// Called after a store has taken a call; may replace the outcome of a creation.
+type Hook = dyn Fn(&MemoryStore, &Call<'_>) -> Option<Created> + Send + Sync;
+
+enum Call<'a> {
+    Get,
+    Created(&'a str),
+    Deleted,
+}
+
+/// A store whose calls a test observes and interrupts.
+struct Hooked {
+    store: Arc<MemoryStore>,
+    hook: Box<Hook>,
+}
+
+impl Hooked {
+    fn over(
+        store: &Arc<MemoryStore>,
+        hook: impl Fn(&MemoryStore, &Call<'_>) -> Option<Created> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store: Arc::clone(store),
+            hook: Box::new(hook),
+        })
+    }
+}
+
+impl BlobStore for Hooked {
+    fn get(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        (self.hook)(&self.store, &Call::Get);
+        self.store.get(name)
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<Created, StoreError> {
+        let created = self.store.create(name, bytes)?;
+        Ok((self.hook)(&self.store, &Call::Created(name)).unwrap_or(created))
+    }
+
+    fn list(&self, index: &str) -> Result<Vec<(String, u64)>, StoreError> {
+        self.store.list(index)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), StoreError> {
+        self.store.delete(name)?;
+        (self.hook)(&self.store, &Call::Deleted);
+        Ok(())
+    }
+}
+
+/// The newest version of the index in the store.
+fn newest(store: &MemoryStore) -> Index {
+    store.edit(|objects| {
+        let name = names(objects, "states", 7).pop().unwrap();
+        let version = name.rsplit('/').next().unwrap().parse().unwrap();
+        let key = IndexKey::new(&[7; 32]);
+        let id = key.id();
+        let opening = Opening::new(key, version, objects[&name].clone()).unwrap();
+        let segments: Vec<_> = opening.segments().collect();
+        let opened = segments.into_iter().map(|segment| {
+            let object = objects[&format!("{id}/segments/{}", segment.name)].clone();
+            opening.open_segment(segment.number, object).unwrap()
+        });
+        let opened = opened.collect();
+        opening.finish(opened).unwrap()
+    })
+}
+
+/// Another writer's change of the newest version, after which the states before the last two are deleted.
+fn change_elsewhere(store: &MemoryStore, change: Change) {
+    let index = newest(store);
+    let random = [u8::try_from(index.head().version).unwrap(); 32];
+    let writes = index.stage(&[change], &random).unwrap().writes.unwrap();
+    store.edit(|objects| {
+        let id = index.id();
+        for (name, bytes) in writes.objects {
+            objects.insert(format!("{id}/segments/{name}"), bytes);
+        }
+        let (version, state) = writes.state;
+        objects.insert(format!("{id}/states/{version:020}"), state);
+        let states = names(objects, "states", 7);
+        for old in &states[..states.len() - 2] {
+            objects.remove(old);
+        }
+    });
+}
+
+fn row(id: &str) -> Row {
+    Row {
+        id: id.to_owned(),
+        vector: vector(1),
+        text: None,
+        metadata: Metadata::default(),
+        computed: false,
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_another_writer_continues_is_made_once() {
+    // Also where so many versions follow that the state itself is gone, and where the first answer about it was lost.
+    for (continued, is_answer_lost) in [(1, false), (1, true), (3, false), (3, true)] {
+        let store = Arc::<MemoryStore>::default();
+        Setup::created(Arc::clone(&store) as _)
+            .await
+            .put(rows(0..4))
+            .await;
+        let is_first = AtomicBool::new(true);
+        let hooked = Hooked::over(&store, move |store, call| {
+            match call {
+                Call::Created(name) if name.contains("/states/") => {}
+                _ => return None,
+            }
+            if !is_first.swap(false, Ordering::SeqCst) {
+                return None;
+            }
+            change_elsewhere(store, Change::Delete("new".to_owned().into()));
+            for number in 1..continued {
+                change_elsewhere(store, Change::Put(row(&format!("other {number}"))));
+            }
+            is_answer_lost.then_some(Created::Exists)
+        });
+        let setup = Setup::over(hooked).await;
+        let body = json!({"rows": [{"id": "new", "vector": vector(1)}], "delete": ["row 0002"]});
+        let (status, changed) = setup.ask("POST", "/rows", &body).await;
+        assert_eq!(status, 200, "{changed}");
+        assert_eq!(
+            (&changed["put"], &changed["deleted"]),
+            (&json!(1), &json!(1))
+        );
+        let index = newest(&store);
+        assert_eq!(index.head().version, 2 + continued);
+        assert!(index.get("new").is_none(), "it was deleted since");
+        assert!(index.get("row 0002").is_none());
+        assert!(index.get("row 0001").is_some());
+        // The client knows a version of this history.
+        let body = json!({"query": vector(1), "at": at(&changed)});
+        Setup::over(store).await.query(body).await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_after_the_deletion_is_refused() {
+    let store = Arc::<MemoryStore>::default();
+    let first = Setup::created(Arc::clone(&store) as _).await;
+    first.put(rows(0..4)).await;
+    first.put(rows(4..8)).await;
+    // Has the index in memory.
+    let second = Setup::over(Arc::clone(&store) as _).await;
+    second.query(json!({"query": vector(1)})).await;
+    let (status, _) = first.ask("DELETE", ".", &Value::Null).await;
+    assert_eq!(status, 200);
+    let body = json!({"rows": rows(8..9)});
+    let refused = second.refusal("POST", "/rows", &body).await;
+    assert_eq!(refused, (404, "INDEX_UNKNOWN".to_owned()));
+    assert!(store.edit(|objects| objects.is_empty()));
+}
+
+#[tokio::test]
+async fn a_deletion_includes_objects_that_are_added_meanwhile() {
+    let store = Arc::<MemoryStore>::default();
+    Setup::created(Arc::clone(&store) as _)
+        .await
+        .put(rows(0..4))
+        .await;
+    let is_first = AtomicBool::new(true);
+    let hooked = Hooked::over(&store, move |store, call| {
+        if matches!(call, Call::Deleted) && is_first.swap(false, Ordering::SeqCst) {
+            change_elsewhere(store, Change::Put(row("late")));
+        }
+        None
+    });
+    let setup = Setup::over(hooked).await;
+    let (status, deleted) = setup.ask("DELETE", ".", &Value::Null).await;
+    assert_eq!(status, 200, "{deleted}");
+    assert!(store.edit(|objects| objects.is_empty()));
+}
+
+#[tokio::test]
+async fn a_version_that_does_not_exist_reads_no_index() {
+    let store = Arc::<MemoryStore>::default();
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&reads);
+    let hooked = Hooked::over(&store, move |_, call| {
+        counter.fetch_add(matches!(call, Call::Get).into(), Ordering::SeqCst);
+        None
+    });
+    let setup = Setup::created(hooked).await;
+    let mut known = at(&setup.put(rows(0..4)).await);
+    let before = reads.load(Ordering::SeqCst);
+    known["version"] = json!(u64::MAX);
+    for _ in 0..3 {
+        let refused = setup.refusal("GET", ".", &json!({ "at": known })).await;
+        assert_eq!(refused, (409, "INDEX_ROLLED_BACK".to_owned()));
+    }
+    assert_eq!(reads.load(Ordering::SeqCst), before);
+}
+
+fn settings() -> Settings {
+    Settings {
+        model: MODEL.to_owned(),
+        model_hash: [7; 32],
+        prompt: None,
+        dimensions: u32::try_from(dimension()).unwrap(),
+        precision: Precision::F32,
+    }
+}
+
+/// A change that its client gives up keeps the index locked until it is stored.
+#[tokio::test]
+async fn a_change_that_is_given_up_is_completed_under_its_lock() {
+    let store = Arc::<MemoryStore>::default();
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = std::sync::Mutex::new(released);
+    let hooked = Hooked::over(&store, move |_, call| {
+        if let Call::Created(name) = call
+            && name.contains("/segments/")
+        {
+            begun.send(()).unwrap();
+            released.lock().unwrap().recv().unwrap();
+        }
+        None
+    });
+    let indexes = Indexes::new(Some(hooked), 1 << 20, NonZeroUsize::MIN);
+    let key = IndexKey::new(&[7; 32]);
+    indexes.create(&key, settings()).await.unwrap();
+    let change = |id: &'static str| {
+        let indexes = indexes.clone();
+        tokio::spawn(async move {
+            let key = IndexKey::new(&[7; 32]);
+            let changes = vec![Change::Put(row(id))];
+            indexes.change(&key, None, changes, ()).await.map(|_| ())
+        })
+    };
+    let given_up = change("first");
+    begins.recv().await.unwrap();
+    given_up.abort();
+    assert!(given_up.await.is_err());
+    let second = change("second");
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(begins.try_recv().is_err(), "the second change waits");
+    release.send(()).unwrap();
+    release.send(()).unwrap();
+    second.await.unwrap().unwrap();
+    let index = indexes.open(&key, None).await.unwrap();
+    assert!(index.get("first").is_some() && index.get("second").is_some());
+}
+
+/// Requests that hold an index count, also after it was dropped from the table.
+#[tokio::test]
+async fn an_index_waits_for_memory_that_requests_hold() {
+    let store = Arc::<MemoryStore>::default();
+    let keys = [7, 8].map(|byte| IndexKey::new(&[byte; 32]));
+    let room = {
+        let indexes = Indexes::new(Some(Arc::clone(&store) as _), 1 << 30, NonZeroUsize::MIN);
+        let mut bytes = 0;
+        for key in &keys {
+            indexes.create(key, settings()).await.unwrap();
+            let changes = (0..200).map(|number| Change::Put(row(&number.to_string())));
+            let changed = indexes.change(key, None, changes.collect(), ()).await;
+            bytes = changed.unwrap().index.memory();
+        }
+        bytes + bytes / 2
+    };
+    let indexes = Indexes::new(Some(store), room, NonZeroUsize::MIN).with_wait(Duration::ZERO);
+    let held = indexes.open(&keys[0], None).await.unwrap();
+    let refused = indexes.open(&keys[1], None).await;
+    assert!(matches!(refused, Err(IndexesError::Busy)));
+    drop(held);
+    indexes.open(&keys[1], None).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_index_of_another_model_is_not_compacted() {
+    let store = Arc::<MemoryStore>::default();
+    let key = IndexKey::new(&[7; 32]);
+    let indexes = Indexes::new(Some(Arc::clone(&store) as _), 1 << 20, NonZeroUsize::MIN);
+    indexes.create(&key, settings()).await.unwrap();
+    for _ in 0..2 {
+        let changes = vec![Change::Put(row("a"))];
+        indexes.change(&key, None, changes, ()).await.unwrap();
+    }
+    let before = newest(&store).head();
+    let setup = Setup::over(Arc::clone(&store) as _).await;
+    let refused = setup.refusal("POST", "/compact", &Value::Null).await;
+    assert_eq!(refused, (409, "INDEX_MODEL_MISSING".to_owned()));
+    assert_eq!(newest(&store).head(), before);
 }
 
 /// A store that fails at the n-th call that changes it, before or after the call takes effect.

@@ -227,8 +227,8 @@ pub(super) struct SearchAnswer<'a> {
     pub(super) has_metadata: bool,
     pub(super) has_vector: bool,
     pub(super) has_proof: bool,
-    /// The content of the request.
-    pub(super) asked: Option<&'a [u8]>,
+    /// The content of the request, as it was read.
+    pub(super) asked: Option<&'a str>,
     pub(super) usage: Usage,
 }
 
@@ -264,7 +264,7 @@ impl SearchAnswer<'_> {
             }
         };
         let rows: usize = self.found.iter().enumerate().map(kept).sum();
-        let size = AROUND_ROWS + self.asked.map_or(0, <[u8]>::len) + rows;
+        let size = AROUND_ROWS + self.asked.map_or(0, str::len) + rows;
         if size > MAX_RESPONSE {
             return Err(ApiError::bad_request(
                 "INDEX_ANSWER_TOO_LARGE",
@@ -279,7 +279,7 @@ impl SearchAnswer<'_> {
         let asked = match self.asked {
             None => None,
             // The reader has accepted it as JSON.
-            Some(asked) => Some(serde_json::from_slice::<&RawValue>(asked).map_err(|_| failed())?),
+            Some(asked) => Some(serde_json::from_str::<&RawValue>(asked).map_err(|_| failed())?),
         };
         let answer = QueryAnswer {
             clearseal: Remarks::of(self.index),
@@ -366,7 +366,7 @@ pub(in crate::api) struct QueryAnswer<'a> {
     /// A list of lists if the request has a list of queries.
     #[cfg_attr(test, schemars(with = "Vec<IndexResult<'a>>"))]
     results: Results<'a>,
-    /// The request as it came, if `include` asks for it.
+    /// The request as it was read, if `include` asks for it.
     #[cfg_attr(test, schemars(with = "Option<serde_json::Value>"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     asked: Option<&'a RawValue>,

@@ -251,9 +251,13 @@ impl AtRequest {
     }
 }
 
+/// The text of a body as it is read: a lone surrogate is replaced.
+pub(super) fn read_text(body: &[u8]) -> Result<JsonText<'_>, ApiError> {
+    JsonText::read(body).map_err(|error| InvalidBody::Text(error).into())
+}
+
 fn read<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, ApiError> {
-    let text = JsonText::read(body);
-    let text = text.map_err(|error| ApiError::from(InvalidBody::Text(error)))?;
+    let text = read_text(body)?;
     serde_json::from_str(&text).map_err(|error| refuse_text(&error, form))
 }
 
