@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use transports::connection::{self, Connection};
 use transports::{End, Transport, TransportInfo};
 
@@ -64,8 +64,9 @@ impl Transport for Noise {
 }
 
 pub struct NoiseEnd {
-    stream: Connection,
+    stream: BufReader<Connection>,
     state: snow::TransportState,
+    /// A message as it is sent: its length, and its encrypted parts.
     sealed: Vec<u8>,
     message: Vec<u8>,
 }
@@ -73,28 +74,35 @@ pub struct NoiseEnd {
 impl NoiseEnd {
     fn new(stream: Connection, state: snow::HandshakeState) -> Result<Self> {
         Ok(Self {
-            stream,
+            stream: BufReader::new(stream),
             state: state.into_transport_mode()?,
-            sealed: vec![0; PART + TAG],
+            sealed: Vec::new(),
             message: Vec::new(),
         })
     }
 }
 
-/// Sends the length in plaintext, then the encrypted parts.
+/// Sends the length in plaintext and the encrypted parts, in one write as the other transports do.
 async fn send(
-    stream: &mut Connection,
+    stream: &mut BufReader<Connection>,
     state: &mut snow::TransportState,
-    sealed: &mut [u8],
+    sealed: &mut Vec<u8>,
     payload: &[u8],
 ) -> Result<()> {
-    let length = u32::try_from(payload.len())?;
-    stream.write_all(&length.to_be_bytes()).await?;
-    for part in payload.chunks(PART) {
-        let length = state.write_message(part, sealed)?;
-        stream.write_all(&sealed[..length]).await?;
+    let length = u32::try_from(payload.len())?.to_be_bytes();
+    sealed.resize(length.len() + sealed_length(payload.len()), 0);
+    let (head, body) = sealed.split_at_mut(length.len());
+    head.copy_from_slice(&length);
+    for (part, sealed) in payload.chunks(PART).zip(body.chunks_mut(PART + TAG)) {
+        state.write_message(part, sealed)?;
     }
+    stream.write_all(sealed).await?;
     Ok(stream.flush().await?)
+}
+
+/// Length of a message's encrypted parts.
+fn sealed_length(length: usize) -> usize {
+    length + length.div_ceil(PART) * TAG
 }
 
 impl End for NoiseEnd {
@@ -108,9 +116,10 @@ impl End for NoiseEnd {
         let length = u32::from_be_bytes(length) as usize;
         ensure!(length <= MOST, "a longer message than any that was sent");
         self.message.resize(length, 0);
-        for part in self.message.chunks_mut(PART) {
-            let sealed = &mut self.sealed[..part.len() + TAG];
-            self.stream.read_exact(sealed).await?;
+        self.sealed.resize(sealed_length(length), 0);
+        self.stream.read_exact(&mut self.sealed).await?;
+        let parts = self.message.chunks_mut(PART);
+        for (part, sealed) in parts.zip(self.sealed.chunks(PART + TAG)) {
             self.state.read_message(sealed, part)?;
         }
         Ok(length)
