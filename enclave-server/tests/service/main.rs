@@ -12,6 +12,7 @@ mod chunked;
 #[path = "../common/mod.rs"]
 mod common;
 mod forms;
+mod index_rerank;
 mod indexes;
 mod interop;
 mod log;

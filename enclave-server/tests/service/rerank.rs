@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::common::{Attested, MODEL, Options, Rig, SECRET, embeddings};
 
 /// Scores a pair by its number of tokens.
-struct Judge;
+pub(crate) struct Judge;
 
 impl Encoder for Judge {
     fn encode(&self, sequences: &[&[u32]]) -> Result<Vec<f32>, EncodeError> {
