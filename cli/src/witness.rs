@@ -71,7 +71,7 @@ pub(crate) enum WitnessError {
         size: u64,
     },
     /// No source can say whether the database is the newest.
-    #[error("none of the configured sources answers")]
+    #[error("none of the configured sources confirms that the database is the newest")]
     #[coded(
         "WITNESS_SOURCES_UNREACHABLE",
         remedy = "Check the addresses and the network, and start the witness again: without an answer it could cosign a second history."

@@ -50,11 +50,15 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut line = String::new();
         let mut lines = BufReader::new(child.stderr.take().unwrap());
-        lines.read_line(&mut line).unwrap();
-        let (_, address) = line.trim_end().rsplit_once("http://").unwrap();
-        let address = address.parse().unwrap();
+        let address = loop {
+            let mut line = String::new();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "it has ended");
+            // Remarks on the sources come first.
+            if let Some((_, address)) = line.trim_end().split_once(" witnesses on http://") {
+                break address.parse().unwrap();
+            }
+        };
         // Read to the end, so that later lines do not fill the pipe.
         std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
         Self { child, address }
@@ -243,6 +247,78 @@ fn an_older_copy_of_the_database_does_not_start() {
     assert_eq!(alone.status, 2);
     let code = "WITNESS_SOURCES_UNREACHABLE";
     assert!(alone.err.contains(code), "{}", alone.err);
+}
+
+/// A wrong address among the sources must not turn off the search for newer cosignatures.
+#[test]
+fn a_source_that_shows_no_checkpoint_of_the_log_confirms_no_tree() {
+    let (folder, _) = initialized();
+    let log = SmallLog::new(1);
+    let witness = Process::start(folder.path());
+    let config = folder.path().join("witness.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    let start = |status: &'static str, body: String| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let source = format!(
+            "sources = [\"http://{}\"]\n",
+            listener.local_addr().unwrap()
+        );
+        std::fs::write(&config, text.clone() + &source).unwrap();
+        std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") {
+                stream.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+            );
+            stream.write_all((head + &body).as_bytes()).unwrap();
+        })
+    };
+    let assert_refused = |status, body| {
+        let server = start(status, body);
+        let refused = command(folder.path(), "run");
+        server.join().unwrap();
+        let code = "WITNESS_SOURCES_UNREACHABLE";
+        assert!(refused.err.contains(code), "{}", refused.err);
+    };
+    let assert_starts = |status, body| {
+        let server = start(status, body);
+        drop(Process::start(folder.path()));
+        server.join().unwrap();
+    };
+    drop(witness);
+    // Before the first entry there is nothing to confirm.
+    assert_starts("404 Not Found", String::new());
+    std::fs::write(&config, &text).unwrap();
+    let witness = Process::start(folder.path());
+    assert_eq!(witness.post(&log.request(0, 0).to_text()).0, 200);
+    drop(witness);
+    assert_starts("404 Not Found", String::new());
+    std::fs::write(&config, &text).unwrap();
+    let witness = Process::start(folder.path());
+    let (_, _, line) = witness.post(&log.request(0, 5).to_text());
+    drop(witness);
+
+    let cosigned = |size| {
+        let mut note = log.note(size);
+        for signature in parse_signatures(line.as_bytes()).unwrap() {
+            note.sign(signature);
+        }
+        note.to_string()
+    };
+    assert_refused("404 Not Found", String::new());
+    assert_refused("200 OK", "a page\n".to_owned());
+    // Of another log, although this witness's cosignature were on it.
+    assert_refused("200 OK", cosigned(5).replace(ORIGIN, "other.example"));
+    // The cosignature is that of another tree.
+    assert_refused("200 OK", cosigned(9));
+    assert_starts("200 OK", cosigned(5));
+    // The log has grown while the witness was away.
+    assert_starts("200 OK", log.note(9).to_string());
 }
 
 #[test]

@@ -18,25 +18,24 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Reads the checkpoint of each source, and compares those that `key` cosigned with the database.
 ///
 /// # Errors
-/// [`WitnessError::Old`]; [`WitnessError::Unconfirmed`] where the configuration names sources and none of them answers.
+/// [`WitnessError::Old`]; [`WitnessError::Unconfirmed`] where the configuration names sources and none of them serves a checkpoint of a
+/// configured log.
 pub(super) async fn compare(
     config: &Config,
     key: &Verifier,
     store: &Store,
 ) -> Result<(), WitnessError> {
-    let mut has_answer = config.sources.is_empty();
+    let mut is_confirmed = config.sources.is_empty();
     for source in &config.sources {
         match fetch(source).await {
-            Ok(found) => {
-                has_answer = true;
-                if let Some(note) = found {
-                    compare_one(config, key, store, &note, source)?;
-                }
-            }
+            Ok(Some(note)) => is_confirmed |= compare_one(config, key, store, &note, source)?,
+            // There is nothing that the database could have lost.
+            Ok(None) if !has_trees(config, store)? => is_confirmed = true,
+            Ok(None) => notice(&format!("{source} has no checkpoint")),
             Err(reason) => notice(&format!("{source} is not compared: {reason}")),
         }
     }
-    match has_answer {
+    match is_confirmed {
         true => Ok(()),
         false => Err(WitnessError::Unconfirmed),
     }
@@ -55,27 +54,50 @@ async fn fetch(source: &str) -> Result<Option<Note>, String> {
     }
 }
 
+/// Whether the database has entries of a configured log.
+fn has_trees(config: &Config, store: &Store) -> Result<bool, WitnessError> {
+    for log in &config.logs {
+        if store.tree(log.name())?.is_some_and(|tree| tree.size > 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns whether the source serves a checkpoint of a configured log. One without this witness's cosignature counts too: the log grows
+/// while the witness is away, and it has to start again to cosign.
 fn compare_one(
     config: &Config,
     key: &Verifier,
     store: &Store,
     note: &Note,
     source: &str,
-) -> Result<(), WitnessError> {
+) -> Result<bool, WitnessError> {
     let Ok(checkpoint) = Checkpoint::parse(note.text()) else {
         notice(&format!("{source} does not serve a checkpoint"));
-        return Ok(());
+        return Ok(false);
     };
     let is_known = config
         .logs
         .iter()
         .any(|log| log.name() == checkpoint.origin && log.verify(note).is_ok());
+    if !is_known {
+        notice(&format!(
+            "{source} serves a checkpoint that no configured log has signed"
+        ));
+        return Ok(false);
+    }
     match key.verify(note) {
-        Ok(_) if is_known => {}
-        Ok(_) | Err(KeyError::Unsigned) => return Ok(()),
+        Ok(_) => {}
+        Err(KeyError::Unsigned) => {
+            notice(&format!(
+                "{source} serves a checkpoint without a cosignature of this witness, which cannot show that the database is old"
+            ));
+            return Ok(true);
+        }
         Err(error) => {
             notice(&format!("{source}: {error}"));
-            return Ok(());
+            return Ok(false);
         }
     }
     let stored = store.tree(&checkpoint.origin)?;
@@ -86,6 +108,6 @@ fn compare_one(
             origin: checkpoint.origin,
             size: checkpoint.tree.size,
         }),
-        false => Ok(()),
+        false => Ok(true),
     }
 }
