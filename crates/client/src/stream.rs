@@ -7,6 +7,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use protocol::exchange::{self, ExchangeError, PendingChunks};
 use protocol::inner::InnerRequest;
+use protocol::ohttp::chunked::ChunkError;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use serde::{Deserialize, Serialize};
@@ -118,11 +119,12 @@ impl EmbeddingStream {
     ///
     /// # Errors
     /// [`Error::Exchange`] with `CHUNKS_CUT_OFF` or `CHUNK_OPEN_FAILED` if the answer was cut off or changed in transit,
-    /// [`Error::Service`] if the enclave could not compute the rest. Nothing comes after an error.
+    /// [`Error::Service`] if the enclave could not compute the rest. After an error, and where the future of the last call was dropped
+    /// while it verified the receipt, only errors come.
     pub async fn next(&mut self) -> Result<Option<Embedding>, Error> {
         loop {
             let Some(pending) = &mut self.pending else {
-                return Ok(None);
+                return self.end();
             };
             let unread = pending.content().get(self.read..).unwrap_or_default();
             if let Some(end) = unread.iter().position(|byte| *byte == b'\n') {
@@ -192,9 +194,17 @@ impl EmbeddingStream {
         }
     }
 
+    /// The end of the vectors, only where the receipt was verified.
+    fn end(&self) -> Result<Option<Embedding>, Error> {
+        match self.answer {
+            Some(_) => Ok(None),
+            None => Err(ExchangeError::from(ChunkError::CutOff).into()),
+        }
+    }
+
     async fn finish(&mut self) -> Result<Option<Embedding>, Error> {
         let Some(pending) = self.pending.take() else {
-            return Ok(None);
+            return self.end();
         };
         let now = self.options.clock.now();
         let content = pending.content();
