@@ -109,8 +109,10 @@ impl Tile {
             true => tile.entries_path(),
             false => tile.path(),
         };
+        // No tree has so many leaves, and the positions would exceed 64 bits.
+        let is_in_range = level < 8 && index < u64::MAX / WIDTH;
         // Only the form that this module writes: level and width in range, and `x` before every group but the last.
-        let is_possible = level < 8 && (1..=WIDTH).contains(&u64::from(width)) && written == path;
+        let is_possible = is_in_range && (1..=WIDTH).contains(&u64::from(width)) && written == path;
         is_possible.then_some((tile, is_entries))
     }
 

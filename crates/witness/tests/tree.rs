@@ -150,10 +150,15 @@ fn a_path_of_a_tile_has_one_form() {
         "tile/0/+01",
         "tile/entries/001/",
         "tile/0/x018/x446/x744/x073/x709/x551/616",
+        // Its last position, and all of them, would exceed 64 bits.
+        "tile/0/x072/x057/x594/x037/x927/935",
+        "tile/0/x072/x057/x594/x037/x927/936",
         "checkpoint",
     ] {
         assert_eq!(Tile::parse_path(bad), None, "{bad}");
     }
+    let last = Tile::parse_path("tile/0/x072/x057/x594/x037/x927/934").unwrap();
+    assert_eq!(last.0.positions().count(), 256);
     let entries = bundle(&[[7; 32], [8; 32]]);
     assert_eq!(entries.len(), 68);
     assert_eq!(
