@@ -398,6 +398,8 @@ struct WitnessState {
     tree: Option<Tree>,
     is_down: bool,
     conflicts: usize,
+    /// Status, content type and body of every answer.
+    fixed: Option<(u16, &'static str, &'static str)>,
 }
 
 impl Witness {
@@ -436,6 +438,10 @@ async fn cosign(
     if state.is_down {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
+    if let Some((status, kind, body)) = state.fixed {
+        let status = StatusCode::from_u16(status).unwrap();
+        return (status, [("content-type", kind)], body).into_response();
+    }
     let request = AddCheckpoint::parse(&body).unwrap();
     assert_eq!(
         request.note.signatures().len(),
@@ -453,7 +459,7 @@ async fn cosign(
         }
         Err(Refusal::Conflict { size }) => {
             state.conflicts += 1;
-            let kind = [("content-type", "text/x.tlog.size")];
+            let kind = [("content-type", "Text/x.tlog.size; charset=utf-8")];
             (StatusCode::CONFLICT, kind, format!("{size}\n")).into_response()
         }
         Err(_) => StatusCode::UNPROCESSABLE_ENTITY.into_response(),
@@ -668,9 +674,7 @@ async fn an_older_copy_of_the_log_signs_nothing_more() {
     std::fs::remove_file(log.path("records").join("2.release")).unwrap();
     log.put("3.release", b"three");
     let proxy = start(&log, &witnesses, &fake, &[]).await;
-    while witnesses[0].state.lock().unwrap().conflicts < 2 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_conflicts(&witnesses[0], 2).await;
     // Twice the time of a batch.
     tokio::time::sleep(Duration::from_millis(400)).await;
     assert_eq!(checkpoint(&proxy).await.unwrap().tree.size, 1);
@@ -678,6 +682,130 @@ async fn an_older_copy_of_the_log_signs_nothing_more() {
     // The tree of two entries was not signed a second time.
     let store = log.open().unwrap();
     assert_eq!(store.verify().unwrap().entries, 1);
+}
+
+/// Starts this many witnesses.
+async fn start_witnesses<const COUNT: usize>(log: &Log) -> Vec<Witness> {
+    let mut witnesses = Vec::new();
+    for number in 0..COUNT {
+        let seed = u8::try_from(number).unwrap() + 1;
+        witnesses.push(Witness::start(seed, &log.key).await);
+    }
+    witnesses
+}
+
+/// Waits until the witness has stated another size this many times.
+async fn until_conflicts(witness: &Witness, count: usize) {
+    while witness.state.lock().unwrap().conflicts < count {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A copy from before the first entry has no tree that a witness could compare.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_copy_of_the_log_signs_nothing() {
+    let log = Log::new();
+    let witnesses = start_witnesses::<3>(&log).await;
+    let fake = FakeEnclave::absent();
+    std::fs::copy(log.path("log.redb"), log.path("older")).unwrap();
+    log.put("1.release", b"one");
+    let proxy = start(&log, &witnesses, &fake, &[]).await;
+    // Not only a quorum: also the one that the last round leaves alone.
+    for witness in &witnesses {
+        let size = || Some(witness.state.lock().unwrap().tree.as_ref()?.size);
+        while size() != Some(1) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    stop(proxy, &log).await;
+    std::fs::rename(log.path("older"), log.path("log.redb")).unwrap();
+    // One that has seen nothing would cosign any history.
+    *witnesses[2].state.lock().unwrap() = WitnessState::default();
+    for is_down in [false, true] {
+        // Either two claim another tree, or one claims it and one does not answer.
+        witnesses[1].set_down(is_down);
+        witnesses[0].state.lock().unwrap().conflicts = 0;
+        let proxy = start(&log, &witnesses, &fake, &[]).await;
+        until_conflicts(&witnesses[0], 2).await;
+        assert_eq!(checkpoint(&proxy).await, None);
+        stop(proxy, &log).await;
+        assert_eq!(log.open().unwrap().verify().unwrap().entries, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_witness_that_claims_another_tree_stops_nothing() {
+    let log = Log::new();
+    let witnesses = start_witnesses::<3>(&log).await;
+    let fake = FakeEnclave::absent();
+    let proxy = start(&log, &witnesses, &fake, &[]).await;
+    let mut size = 0;
+    let claims = [
+        (409, "text/plain", ""),
+        (422, "text/plain", ""),
+        (409, "text/x.tlog.size", "999999\n"),
+    ];
+    for (witness, claim) in witnesses.iter().zip(claims) {
+        witness.state.lock().unwrap().fixed = Some(claim);
+        for _ in 0..2 {
+            size += 1;
+            log.put(&format!("{size}.release"), size.to_string().as_bytes());
+            until_size(&proxy, size).await;
+        }
+        witness.state.lock().unwrap().fixed = None;
+    }
+    // Two of three: no quorum is left, until one of them has come round.
+    for witness in &witnesses[..2] {
+        witness.state.lock().unwrap().fixed = Some(claims[0]);
+    }
+    log.put("last.release", b"last");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(checkpoint(&proxy).await.unwrap().tree.size, size);
+    witnesses[0].state.lock().unwrap().fixed = None;
+    until_size(&proxy, size + 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_checkpoint_in_the_folder_of_files_is_compared_with_the_log() {
+    let log = Log::new();
+    let fake = FakeEnclave::absent();
+    let files = log.path("files");
+    let flag = format!("--deployment-files={}", files.display());
+    let stated = files.join("checkpoint");
+    std::fs::create_dir(&files).unwrap();
+    let sign = |signer: &Signer, size: u64| {
+        let root = [7; 32];
+        let text = Checkpoint::new(ORIGIN, Tree { size, root }).unwrap();
+        let mut note = Note::new(&text.to_string()).unwrap();
+        note.sign(signer.sign(note.text(), 0));
+        note.to_string()
+    };
+    // That of another key says nothing about the files.
+    let other = Signer::from_seed(ORIGIN, Use::Log, &[9; 32]).unwrap();
+    std::fs::write(&stated, sign(&other, 1)).unwrap();
+    log.put("1.release", b"one");
+    let proxy = start(&log, &[], &fake, &[&flag]).await;
+    until_size(&proxy, 1).await;
+    while std::fs::read_to_string(&stated).unwrap() == sign(&other, 1) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    stop(proxy, &log).await;
+    for tile in Tile::between(0, 1) {
+        assert_eq!(std::fs::read(files.join(tile.path())).unwrap().len(), 32);
+        assert!(files.join(tile.entries_path()).exists());
+    }
+    // One that the log signed shows a larger tree, or another of a size that this file has.
+    for size in [9, 1] {
+        let newer = sign(&log.signer(), size);
+        std::fs::write(&stated, &newer).unwrap();
+        log.put("2.release", b"two");
+        let proxy = start(&log, &[], &fake, &[&flag]).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert_eq!(checkpoint(&proxy).await.unwrap().tree.size, 1);
+        stop(proxy, &log).await;
+        assert_eq!(log.open().unwrap().verify().unwrap().entries, 1);
+        assert_eq!(std::fs::read_to_string(&stated).unwrap(), newer);
+    }
 }
 
 #[test]

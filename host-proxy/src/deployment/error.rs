@@ -62,17 +62,17 @@ pub enum DeploymentError {
         remedy = "Shorten the file in --deployment-records."
     )]
     TooLong(usize),
-    /// A witness knows more of this log than its file.
+    /// Others have a tree of this log that its file does not extend.
     #[error(
-        "{witness} has cosigned a tree that this file does not extend: the file is an older copy, or the log has two histories"
+        "this file does not extend a tree of {holder}: the file is an older copy, or the log has two histories"
     )]
     #[coded(
         "DEPLOYMENT_LOG_ROLLED_BACK",
         remedy = "Find the newest file of the log. If there is none, begin a new log with another origin."
     )]
     RolledBack {
-        /// Name of the witness's key.
-        witness: String,
+        /// Names of witnesses, or a checkpoint's file.
+        holder: String,
     },
 }
 

@@ -1,16 +1,16 @@
 //! Records that the operator puts into a folder, and the published log as static files.
 
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use merkle::json::hex;
-use witness::checkpoint::Checkpoint;
-use witness::note::Note;
 use witness::record::{Kind, MAX_RECORD, write};
 use witness::tiles::Tile;
 
 use super::{DeploymentError, DeploymentStore};
+use crate::log::sync_folder;
 
 /// Records of the files whose extension is a kind, in the order of their names. A file that cannot become a record is reported and left
 /// out, so that it does not hold back the others.
@@ -45,25 +45,38 @@ pub(super) fn read_records(folder: &Path) -> io::Result<Vec<Vec<u8>>> {
     Ok(records)
 }
 
-/// Writes the published log's files that `folder` lacks, the checkpoint last: readers of a checkpoint find its tiles.
+/// Writes the published log's files that `folder` lacks, the checkpoint last, when the others are on disk: readers of a checkpoint find
+/// its tiles, also after a power failure.
+///
+/// # Errors
+/// [`DeploymentError::RolledBack`] where the folder has a checkpoint of this log that the log does not extend: nothing is written.
 pub(super) fn export(store: &DeploymentStore, folder: &Path) -> Result<(), DeploymentError> {
     let unavailable =
         |error: io::Error| DeploymentError::Unavailable(format!("{}: {error}", folder.display()));
+    let checkpoint = folder.join("checkpoint");
+    let written = match fs::read(&checkpoint) {
+        Ok(bytes) => store.recognize(&bytes, &checkpoint.display().to_string())?,
+        Err(_) => None,
+    };
     let Some(head) = store.published()? else {
         return Ok(());
     };
-    let from = written_size(folder).filter(|size| *size <= head.tree.size);
-    for tile in Tile::between(from.unwrap_or(0), head.tree.size) {
+    // The files below a checkpoint of another log, or none of any, may be anything.
+    let from = written.map_or(0, |tree| tree.size);
+    let mut next = if from <= head.tree.size { from } else { 0 };
+    let mut writer = Writer::new(folder).map_err(unavailable)?;
+    for tile in Tile::between(next, head.tree.size) {
         if let Some(bytes) = store.tile(tile, false)? {
-            replace(&folder.join(tile.path()), &bytes).map_err(unavailable)?;
+            let path = folder.join(tile.path());
+            writer.replace(&path, &bytes).map_err(unavailable)?;
         }
         if tile.level == 0
             && let Some(bytes) = store.tile(tile, true)?
         {
-            replace(&folder.join(tile.entries_path()), &bytes).map_err(unavailable)?;
+            let path = folder.join(tile.entries_path());
+            writer.replace(&path, &bytes).map_err(unavailable)?;
         }
     }
-    let mut next = from.unwrap_or(0);
     while next < head.tree.size {
         let entries = store.entries(next, 256)?;
         if entries.is_empty() {
@@ -73,26 +86,54 @@ pub(super) fn export(store: &DeploymentStore, folder: &Path) -> Result<(), Deplo
         for entry in entries {
             if let Some(record) = store.record(&entry)? {
                 let path = folder.join("record").join(hex(&entry));
-                replace(&path, &record).map_err(unavailable)?;
+                writer.replace(&path, &record).map_err(unavailable)?;
             }
         }
     }
+    writer.sync().map_err(unavailable)?;
     let text = head.note.to_string();
-    replace(&folder.join("checkpoint"), text.as_bytes()).map_err(unavailable)
+    let replaced = writer.replace(&checkpoint, text.as_bytes());
+    replaced.and_then(|()| writer.sync()).map_err(unavailable)
 }
 
-/// Size of the tree whose files the folder has.
-fn written_size(folder: &Path) -> Option<u64> {
-    let note = Note::parse(&fs::read(folder.join("checkpoint")).ok()?).ok()?;
-    Some(Checkpoint::parse(note.text()).ok()?.tree.size)
+/// Writes files below a folder.
+struct Writer<'a> {
+    root: &'a Path,
+    /// Folders whose entries may not be on disk yet.
+    changed: BTreeSet<PathBuf>,
 }
 
-/// In one step: a reader gets the old file or the new one. Not synchronized to the disk: the log's file is the one that counts.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+impl<'a> Writer<'a> {
+    fn new(root: &'a Path) -> io::Result<Self> {
+        if !root.exists() {
+            fs::create_dir_all(root)?;
+            sync_folder(root)?;
+        }
+        Ok(Self {
+            root,
+            changed: BTreeSet::new(),
+        })
     }
-    let next = path.with_added_extension("next");
-    fs::write(&next, bytes)?;
-    fs::rename(&next, path)
+
+    /// In one step: a reader gets the old file or the new one.
+    fn replace(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let folders = path.ancestors().skip(1);
+        let folders = folders.take_while(|folder| folder.starts_with(self.root));
+        self.changed.extend(folders.map(Path::to_owned));
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let next = path.with_added_extension("next");
+        let mut file = File::create(&next)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&next, path)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        for folder in std::mem::take(&mut self.changed) {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(())
+    }
 }

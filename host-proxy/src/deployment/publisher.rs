@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,9 +15,10 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use witness::evidence::manifest;
 use witness::note::{Note, Signature};
-use witness::record::{Kind, entry, write};
+use witness::record::{Kind, MAX_RECORD, entry, write};
 
 use super::key::LogKey;
+use super::store::{Head, empty_head};
 use super::submit::{SubmitError, WitnessClient, WitnessPlace};
 use super::{DeploymentError, DeploymentStore, files};
 use crate::config::Config;
@@ -29,7 +31,7 @@ const BATCH: Duration = Duration::from_millis(200);
 const ROUND: Duration = Duration::from_secs(2);
 /// Interval at which the heads of the enclave's logs are added.
 const HEADS: Duration = Duration::from_secs(60);
-/// Interval at which enclaves are asked for their keys, and the one until all have answered.
+/// Interval at which an enclave is asked for its keys, and the first one after a failure, which is doubled each time.
 const PROBE: Duration = Duration::from_secs(60);
 const FIRST_PROBE: Duration = Duration::from_secs(2);
 /// Age at which a cosignature is replaced.
@@ -60,6 +62,10 @@ struct Inner {
     key: Arc<LogKey>,
     witnesses: Vec<WitnessPlace>,
     quorum: usize,
+    /// The log without entries, for witnesses while the file has no checkpoint.
+    empty: Head,
+    /// The folder of files has a checkpoint of this log that the log does not extend. Nothing more is signed.
+    is_rolled_back: AtomicBool,
     records: Option<PathBuf>,
     files: Option<PathBuf>,
     pending: Mutex<Pending>,
@@ -81,8 +87,44 @@ struct Pending {
 enum News {
     /// It cosigned the checkpoint with this text.
     Cosigned { text: String, signature: Signature },
-    /// It has a tree that this log does not extend.
-    RolledBack { witness: String },
+    /// It claims a tree that this log does not extend.
+    Claimed,
+}
+
+/// Witnesses, by their numbers, and their answers since the start.
+#[derive(Default)]
+struct Answers {
+    /// They cosigned the newest checkpoint of the file as it was at the start, or a later one.
+    confirmed: BTreeSet<usize>,
+    /// Their last answers claim a tree that this log does not extend.
+    claimed: BTreeSet<usize>,
+    /// The claims make a quorum impossible, and that was reported.
+    is_halted: bool,
+}
+
+/// When an enclave is asked for its keys.
+struct Probe {
+    due: Instant,
+    /// Time until the next request, if the one that is due fails.
+    pause: Duration,
+}
+
+impl Probe {
+    fn new(now: Instant) -> Self {
+        Self {
+            due: now,
+            pause: FIRST_PROBE,
+        }
+    }
+
+    fn plan_next(&mut self, has_answered: bool, now: Instant) {
+        if has_answered {
+            *self = Self::new(now + PROBE);
+        } else {
+            self.due = now + self.pause;
+            self.pause = (self.pause * 2).min(PROBE);
+        }
+    }
 }
 
 impl Deployment {
@@ -127,6 +169,8 @@ impl Deployment {
         let store = DeploymentStore::open(log, &key).map_err(describe)?;
         Ok(Self(Some(Arc::new(Inner {
             store: Arc::new(store),
+            empty: empty_head(&key.signer).map_err(describe)?,
+            is_rolled_back: AtomicBool::new(false),
             key: Arc::new(key),
             witnesses: config.witnesses.clone(),
             quorum,
@@ -198,11 +242,16 @@ impl Deployment {
         let (news, told) = mpsc::channel(16);
         // Dropped with this future, which ends them.
         let mut tasks = tokio::task::JoinSet::new();
-        for place in inner.witnesses.clone() {
-            match WitnessClient::new(place) {
+        for (number, place) in inner.witnesses.iter().enumerate() {
+            match WitnessClient::new(place.clone()) {
                 Ok(client) => {
-                    let store = Arc::clone(&inner.store);
-                    tasks.spawn(ask_witness(client, store, changes.clone(), news.clone()));
+                    let news = (number, news.clone());
+                    tasks.spawn(ask_witness(
+                        client,
+                        Arc::clone(&inner),
+                        changes.clone(),
+                        news,
+                    ));
                 }
                 Err(error) => tracing::error!(%error, "a witness cannot be asked"),
             }
@@ -225,37 +274,50 @@ impl Inner {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, record: Vec<u8>) {
+    /// Returns `false` where too many records wait: then this one must come again.
+    fn add(&self, record: Vec<u8>) -> bool {
         let entry = entry(&record);
         let mut pending = self.pending();
-        // A record that does not fit comes again: with the next document, head or reading of the folder.
-        if pending.records.len() >= MAX_PENDING || pending.known.contains(&entry) {
-            return;
+        if pending.known.contains(&entry) {
+            return true;
+        }
+        if pending.records.len() >= MAX_PENDING {
+            return false;
         }
         if pending.known.len() >= MAX_KNOWN {
             pending.known.clear();
         }
         pending.known.insert(entry);
+        // It would fail its whole batch.
+        if record.len() > MAX_RECORD {
+            report(&DeploymentError::TooLong(record.len()));
+            return true;
+        }
         pending.records.push(record);
         drop(pending);
         self.added.notify_one();
+        true
     }
 
     /// Asks each enclave for its keys, so that they are in the log before a client needs their proof.
     async fn probe(&self, relay: &Relay) {
-        loop {
-            let mut has_answered = true;
-            for enclave in 0..relay.fleet().len() {
-                match relay.fetch_from(enclave, OWN_DOCUMENT, MAX_EVIDENCE).await {
-                    Ok((StatusCode::OK, evidence)) => {
-                        if let Some(manifest) = manifest(&evidence) {
-                            self.add(write(Kind::Keys, manifest));
-                        }
-                    }
-                    _ => has_answered = false,
+        let count = relay.fleet().len();
+        let mut probes: Vec<_> = (0..count).map(|_| Probe::new(Instant::now())).collect();
+        while let Some(due) = probes.iter().map(|probe| probe.due).min() {
+            tokio::time::sleep_until(due).await;
+            for (enclave, probe) in probes.iter_mut().enumerate() {
+                if probe.due > Instant::now() {
+                    continue;
                 }
+                let answer = relay.fetch_from(enclave, OWN_DOCUMENT, MAX_EVIDENCE).await;
+                let has_answered = matches!(answer, Ok((StatusCode::OK, _)));
+                if let Ok((StatusCode::OK, evidence)) = answer
+                    && let Some(manifest) = manifest(&evidence)
+                {
+                    self.add(write(Kind::Keys, manifest));
+                }
+                probe.plan_next(has_answered, Instant::now());
             }
-            tokio::time::sleep(if has_answered { PROBE } else { FIRST_PROBE }).await;
         }
     }
 
@@ -270,18 +332,19 @@ impl Inner {
                 }
                 let reader = Arc::clone(&store);
                 let head = tokio::task::spawn_blocking(move || reader.head(&log, Some(size))).await;
-                if let Ok(Ok(Some(head))) = head {
+                if let Ok(Ok(Some(head))) = head
+                    && self.add(write(Kind::Head, &head.head))
+                {
                     sizes.insert(log, size);
-                    self.add(write(Kind::Head, &head.head));
                 }
             }
         }
     }
 
     /// Adds batches, and publishes what witnesses cosigned.
-    async fn publish(&self, signed: watch::Sender<()>, mut told: mpsc::Receiver<News>) {
+    async fn publish(&self, signed: watch::Sender<()>, mut told: mpsc::Receiver<(usize, News)>) {
         let needs_witnesses = !self.witnesses.is_empty();
-        let (mut has_answer, mut is_halted) = (!needs_witnesses, false);
+        let mut answers = Answers::default();
         // The files may be older than the log.
         self.export().await;
         let mut next_round = Instant::now();
@@ -290,9 +353,7 @@ impl Inner {
                 next_round = Instant::now() + ROUND;
                 self.read_folder().await;
             }
-            // Nothing is signed before a witness has confirmed that this file is the newest one. An empty log has nothing to confirm.
-            let is_empty = matches!(self.store.signed(), Ok(None));
-            if (has_answer || is_empty) && !is_halted && self.append(!needs_witnesses).await {
+            if self.may_sign(&answers) && self.append(!needs_witnesses).await {
                 signed.send_replace(());
                 if !needs_witnesses {
                     self.announce().await;
@@ -305,21 +366,46 @@ impl Inner {
             tokio::select! {
                 () = added => {}
                 () = tokio::time::sleep_until(next_round) => {}
-                Some(news) = told.recv() => match news {
+                Some((witness, news)) = told.recv() => match news {
                     News::Cosigned { text, signature } => {
-                        has_answer = true;
+                        answers.confirmed.insert(witness);
+                        answers.claimed.remove(&witness);
+                        answers.is_halted &= !self.has_quorum_without(&answers.claimed);
                         // More additions may wait for this answer, or for this batch.
                         self.added.notify_one();
                         self.keep(&text, signature).await;
                     }
-                    News::RolledBack { witness } if !is_halted => {
-                        is_halted = true;
-                        report(&DeploymentError::RolledBack { witness });
+                    News::Claimed => {
+                        answers.claimed.insert(witness);
+                        if !self.has_quorum_without(&answers.claimed) && !answers.is_halted {
+                            answers.is_halted = true;
+                            let names = answers.claimed.iter().filter_map(|witness| {
+                                Some(self.witnesses.get(*witness)?.key.name())
+                            });
+                            let holder = names.collect::<Vec<_>>().join(", ");
+                            report(&DeploymentError::RolledBack { holder });
+                        }
                     }
-                    News::RolledBack { .. } => {}
                 },
             }
         }
+    }
+
+    /// Nothing is signed before enough witnesses have confirmed that this file is the newest one: each quorum that may have cosigned a
+    /// newer checkpoint has one of them. A claim of a witness is not proven, so it matters only where no quorum is left without it.
+    fn may_sign(&self, answers: &Answers) -> bool {
+        let count = self.witnesses.len();
+        let needed = match count {
+            0 => 0,
+            _ => self.quorum.max(count - self.quorum + 1),
+        };
+        answers.confirmed.len() >= needed
+            && self.has_quorum_without(&answers.claimed)
+            && !self.is_rolled_back.load(Ordering::Relaxed)
+    }
+
+    fn has_quorum_without(&self, claimed: &BTreeSet<usize>) -> bool {
+        self.witnesses.len() - claimed.len() >= self.quorum
     }
 
     async fn read_folder(&self) {
@@ -328,7 +414,11 @@ impl Inner {
         };
         let shown = folder.display().to_string();
         match tokio::task::spawn_blocking(move || files::read_records(&folder)).await {
-            Ok(Ok(records)) => records.into_iter().for_each(|record| self.add(record)),
+            Ok(Ok(records)) => {
+                for record in records {
+                    self.add(record);
+                }
+            }
             Ok(Err(error)) => {
                 tracing::warn!(folder = shown, %error, "the folder of records cannot be read");
             }
@@ -343,16 +433,20 @@ impl Inner {
             return false;
         }
         let (store, key) = (Arc::clone(&self.store), Arc::clone(&self.key));
+        let records = Arc::new(records);
+        let batch = Arc::clone(&records);
         let appended =
-            tokio::task::spawn_blocking(move || store.append(&records, &key.signer, publish));
+            tokio::task::spawn_blocking(move || store.append(&batch, &key.signer, publish));
         match appended.await {
             Ok(Ok(has_grown)) => has_grown,
             outcome => {
                 if let Ok(Err(error)) = outcome {
                     report(&error);
                 }
-                // They come again: with the next document, head or reading of the folder.
-                self.pending().known.clear();
+                // An enclave that has ended does not send its last head again.
+                let mut pending = self.pending();
+                let later = std::mem::replace(&mut pending.records, Arc::unwrap_or_clone(records));
+                pending.records.extend(later);
                 false
             }
         }
@@ -397,7 +491,11 @@ impl Inner {
         if let Ok(Err(error)) =
             tokio::task::spawn_blocking(move || files::export(&store, &folder)).await
         {
-            report(&error);
+            let is_rolled_back = matches!(error, DeploymentError::RolledBack { .. });
+            // Once: a witness's cosignature of each minute is exported too.
+            if !is_rolled_back || !self.is_rolled_back.swap(true, Ordering::Relaxed) {
+                report(&error);
+            }
         }
     }
 }
@@ -405,10 +503,11 @@ impl Inner {
 /// Has one witness cosign each new checkpoint, and the newest one again before its cosignature is old.
 async fn ask_witness(
     mut client: WitnessClient,
-    store: Arc<DeploymentStore>,
+    log: Arc<Inner>,
     mut changes: watch::Receiver<()>,
-    news: mpsc::Sender<News>,
+    (number, news): (usize, mpsc::Sender<(usize, News)>),
 ) {
+    let store = &log.store;
     let mut pause = FIRST_PAUSE;
     loop {
         changes.borrow_and_update();
@@ -420,22 +519,22 @@ async fn ask_witness(
                 continue;
             }
         };
-        let Some(head) = head else {
-            if changes.changed().await.is_err() {
-                return;
-            }
-            continue;
-        };
-        let told = match client.cosign(&store, &head).await {
+        // A witness that has a tree answers the empty one with its size: then this file is a copy from before the first entry.
+        let head = head.unwrap_or_else(|| log.empty.clone());
+        let told = match client.cosign(store, &head).await {
             Ok(signature) => {
                 pause = FIRST_PAUSE;
                 let text = head.note.text().to_owned();
                 Some(News::Cosigned { text, signature })
             }
-            Err(SubmitError::RolledBack) => {
-                let witness = client.name().to_owned();
-                pause = LONGEST_PAUSE;
-                Some(News::RolledBack { witness })
+            Err(SubmitError::Claimed(tree)) => {
+                tracing::error!(
+                    code = "WITNESS_CONTRADICTS",
+                    witness = client.name(),
+                    tree,
+                    "a witness claims a tree that the log does not extend"
+                );
+                Some(News::Claimed)
             }
             Err(SubmitError::Log(error)) => {
                 report(&error);
@@ -453,7 +552,7 @@ async fn ask_witness(
         };
         let is_cosigned = matches!(told, Some(News::Cosigned { .. }));
         if let Some(told) = told
-            && news.send(told).await.is_err()
+            && news.send((number, told)).await.is_err()
         {
             return;
         }
@@ -471,4 +570,56 @@ async fn ask_witness(
 
 fn report(error: &DeploymentError) {
     tracing::error!(code = error.code(), %error, remedy = error.remedy(), "the deployment's log failed");
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn records_of_a_failed_batch_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let [log, key] = ["log", "key"].map(|name| folder.path().join(name));
+        super::super::init("log.example", &log, &key).unwrap();
+        let key = LogKey::read(&key).unwrap();
+        let inner = Inner {
+            store: Arc::new(DeploymentStore::open(&log, &key).unwrap()),
+            witnesses: Vec::new(),
+            quorum: 0,
+            empty: empty_head(&key.signer).unwrap(),
+            key: Arc::new(key),
+            is_rolled_back: AtomicBool::new(false),
+            records: None,
+            files: None,
+            pending: Mutex::default(),
+            added: Notify::new(),
+            published: watch::Sender::new(0),
+            proofs: Mutex::default(),
+        };
+        assert!(inner.add(b"the last head of an enclave".to_vec()));
+        // The store refuses this one, and with it the batch.
+        inner.pending().records.push(vec![0; MAX_RECORD + 1]);
+        assert!(!inner.append(true).await);
+        assert!(inner.pending().records.pop().unwrap().len() > MAX_RECORD);
+        assert!(inner.append(true).await);
+        // Such a record of an enclave holds nothing back.
+        assert!(inner.add(vec![0; MAX_RECORD + 1]));
+        assert!(inner.add(b"another".to_vec()));
+        assert!(inner.append(true).await);
+        assert_eq!(inner.store.signed().unwrap().unwrap().tree.size, 2);
+    }
+
+    #[test]
+    fn an_enclave_that_fails_is_asked_less_often() {
+        let now = Instant::now();
+        let mut probe = Probe::new(now);
+        let mut plan = |has_answered| {
+            probe.plan_next(has_answered, now);
+            (probe.due - now).as_secs()
+        };
+        assert_eq!([false; 7].map(&mut plan), [2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!([true, false].map(&mut plan), [60, 2]);
+    }
 }

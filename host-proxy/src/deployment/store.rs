@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use merkle::Hash;
 use merkle::prove::{self, Nodes};
-use merkle::tree::{Frontier, Position, leaf_hash};
+use merkle::tree::{Frontier, Position, empty_root, leaf_hash};
 use merkle::verify::{Tree, inclusion};
 use redb::{
     Database, ReadOnlyTable, ReadTransaction, ReadableDatabase as _, ReadableTable as _,
@@ -176,6 +176,32 @@ impl DeploymentStore {
     /// The checkpoint that readers are shown.
     pub(crate) fn published(&self) -> Result<Option<Head>, DeploymentError> {
         Ok(self.read()?.published)
+    }
+
+    /// Returns the tree of a checkpoint that the log's key signed; `None` for other contents.
+    ///
+    /// # Errors
+    /// [`DeploymentError::RolledBack`], which names `holder`, where this log does not extend that tree.
+    pub(crate) fn recognize(
+        &self,
+        checkpoint: &[u8],
+        holder: &str,
+    ) -> Result<Option<Tree>, DeploymentError> {
+        let text = std::str::from_utf8(checkpoint).ok();
+        let Some(found) = text.and_then(|text| parse_head(text, &self.key).ok()) else {
+            return Ok(None);
+        };
+        let Snapshot {
+            database, signed, ..
+        } = self.read()?;
+        let size = signed.map_or(0, |head| head.tree.size);
+        let reader = Reader::new(&database.begin_read()?)?;
+        match root_of(&reader, found.tree.size, size)? == Some(found.tree.root) {
+            true => Ok(Some(found.tree)),
+            false => Err(DeploymentError::RolledBack {
+                holder: holder.to_owned(),
+            }),
+        }
     }
 
     /// The record of an entry.
@@ -434,6 +460,16 @@ fn append(
     }
     open.signed = Some(head);
     Ok(true)
+}
+
+/// The checkpoint of a log without entries. Signing it again begins no second history: an empty tree has one root.
+pub(super) fn empty_head(signer: &Signer) -> Result<Head, DeploymentError> {
+    let tree = Tree {
+        size: 0,
+        root: empty_root(),
+    };
+    let note = sign(signer, tree)?;
+    Ok(Head { note, tree })
 }
 
 fn sign(signer: &Signer, tree: Tree) -> Result<Note, DeploymentError> {

@@ -63,8 +63,8 @@ impl FromStr for WitnessPlace {
 pub(super) enum SubmitError {
     /// No answer, or not one of the specification: ask again later.
     Later(String),
-    /// The witness has cosigned a tree that this log does not extend.
-    RolledBack,
+    /// The witness claims a tree that this log does not extend. Nothing proves it: only a checkpoint with the log's signature would.
+    Claimed(&'static str),
     /// The log's own file failed.
     Log(DeploymentError),
 }
@@ -147,10 +147,8 @@ impl WitnessClient {
                     return Ok(signature);
                 }
                 StatusCode::CONFLICT => {
-                    let kind = headers.get(header::CONTENT_TYPE);
-                    if kind.is_none_or(|kind| kind != SIZE) {
-                        // It has another tree of this size.
-                        return Err(SubmitError::RolledBack);
+                    if !is_size(&headers) {
+                        return Err(SubmitError::Claimed("another tree of this size"));
                     }
                     let size = std::str::from_utf8(&body).ok();
                     let size = size.and_then(|size| size.trim_end().parse().ok());
@@ -160,13 +158,15 @@ impl WitnessClient {
                         let newest = store.signed().map_err(SubmitError::Log)?;
                         return match newest.is_some_and(|newest| size <= newest.tree.size) {
                             true => Err(later("it has a newer checkpoint")),
-                            false => Err(SubmitError::RolledBack),
+                            false => Err(SubmitError::Claimed("a larger tree")),
                         };
                     }
                     self.size = size;
                 }
-                // The path leads from the tree of this file, and the witness has another one.
-                StatusCode::UNPROCESSABLE_ENTITY => return Err(SubmitError::RolledBack),
+                // The path leads from the tree of this file.
+                StatusCode::UNPROCESSABLE_ENTITY => {
+                    return Err(SubmitError::Claimed("another smaller tree"));
+                }
                 status => return Err(SubmitError::Later(format!("status {status}"))),
             }
         }
@@ -245,6 +245,14 @@ impl WitnessClient {
             }
         }
     }
+}
+
+/// Whether the body is a size: compares the media type without its parameters.
+fn is_size(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case(SIZE)
 }
 
 #[cfg(test)]
