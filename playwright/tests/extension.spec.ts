@@ -48,6 +48,15 @@ async function badge(context: BrowserContext, url: string): Promise<string> {
   }, url);
 }
 
+/** States of all tabs, as the extension stores them. */
+async function readStates(context: BrowserContext): Promise<string> {
+  const worker = await findWorker(context);
+  return worker.evaluate(async () => {
+    const { storage } = (globalThis as unknown as { chrome: Chromium }).chrome;
+    return JSON.stringify(await storage.session.get(null));
+  });
+}
+
 /** The popup of a tab, opened as a page. */
 async function openPopup(context: BrowserContext, url: string): Promise<Page> {
   const worker = await findWorker(context);
@@ -64,6 +73,7 @@ async function openPopup(context: BrowserContext, url: string): Promise<Page> {
 interface Chromium {
   action: { getBadgeText(details: { tabId: number }): Promise<string> };
   runtime: { getURL(path: string): string };
+  storage: { session: { get(keys: null): Promise<object> } };
   tabs: { query(filter: object): Promise<{ id: number; url?: string }[]> };
 }
 
@@ -111,6 +121,37 @@ test("one changed byte differs, in a document and in a script, and is not forgot
   stack.host.tamper("/", (answer) => ({ ...answer, body: Buffer.concat([answer.body, Buffer.from("\n")]) }));
   await another.goto(`${stack.url}/?other`);
   await expect.poll(() => badge(extended, another.url())).toBe("!");
+});
+
+test("a difference that is found after the tab left the page is not shown there, and counts on return", async ({
+  extended,
+  publisher,
+  stack,
+}) => {
+  const page = await extended.newPage();
+  let answerAgain = (): void => undefined;
+  const held = new Promise<void>((resolve) => {
+    answerAgain = resolve;
+  });
+  let requests = 0;
+  stack.host.tamper("/theme.js", async (answer) => {
+    requests += 1;
+    if (requests === 1) return answer;
+    await held;
+    return { ...answer, body: Buffer.concat([answer.body, Buffer.from("\n")]) };
+  });
+  await page.goto(stack.url);
+  await expect(page.locator("section.seal h2")).toHaveText("SIMULATED");
+  await expect.poll(() => requests).toBe(2);
+  await expect.poll(() => badge(extended, page.url())).toBe("…");
+  await page.goto(new URL("/release.json", publisher.address).href);
+  answerAgain();
+  await expect.poll(() => readStates(extended)).toContain("/theme.js");
+  expect(await badge(extended, page.url())).toBe("");
+  stack.host.behave();
+  await page.goto(stack.url);
+  await expect(page.locator("section.seal h2")).toHaveText("SIMULATED");
+  await expect.poll(() => badge(extended, page.url())).toBe("!");
 });
 
 test("without a valid signature the state is unknown", async ({ extended, publisher, stack }) => {
