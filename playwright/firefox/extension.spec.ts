@@ -78,6 +78,26 @@ test("a changed document is not shown", async ({ firefox, stack }) => {
   expect(await read(firefox, "document.scripts.length")).toBe(0);
 });
 
+test("a document whose header adds a style sheet is not shown", async ({ firefox, stack }) => {
+  stack.host.tamper("/audit", (answer) => {
+    const headers = new Headers(answer.headers);
+    headers.set("link", "</another.css>; rel=stylesheet");
+    return { ...answer, headers };
+  });
+  await firefox.goto(new URL("/audit", stack.url).href);
+  await expect.poll(() => badge(firefox)).toMatch(/^! .*: a header adds a style sheet$/);
+  expect(await read(firefox, "document.body.innerText")).toContain("did not show this page");
+});
+
+test("a tab that left the page shows no verdict over it", async ({ firefox, publisher, stack }) => {
+  await firefox.goto(stack.url);
+  await expect.poll(() => badge(firefox)).toBe(VERIFIED);
+  await firefox.goto(new URL("/release.json", publisher.address).href);
+  await expect.poll(() => badge(firefox)).toBe(" Clearseal release check");
+  await firefox.goto(stack.url);
+  await expect.poll(() => badge(firefox)).toBe(VERIFIED);
+});
+
 test("without a valid signature the state is unknown, and the page works", async ({
   firefox,
   publisher,
