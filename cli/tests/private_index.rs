@@ -268,7 +268,7 @@ fn a_written_answer_is_verified_without_the_key() {
         (
             "score",
             alter(&written, |answer| {
-                answer["results"][0]["score"] = json!(0.99)
+                answer["results"][0]["score"] = json!(0.99);
             }),
         ),
         (
