@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import models
 import pytest
@@ -59,6 +61,16 @@ def test_every_score_has_a_proof(several: Service) -> None:
                 with pytest.raises(clearseal.Refused) as refused:
                     verify({**row, member: value})
                 assert refused.value.code == "RESPONSE_HASH_MISMATCH", member
+
+
+def test_readme_reranks_as_it_says(several: Service) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    block = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[-1]
+    stored: list[tuple[int, float, str, str]] = []
+    with clearseal.connect(several.url, allow_simulated=True) as session:
+        names = {"session": session, "documents": DOCUMENTS, "store": lambda *row: stored.append(row)}
+        exec(block.replace("ms-marco-MiniLM-L6-v2", "ranker"), names)
+    assert sorted(index for index, *_ in stored) == [0, 1, 2]
 
 
 def test_scores_are_awaited_too(several: Service) -> None:
