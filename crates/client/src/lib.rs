@@ -46,6 +46,7 @@ mod candidates;
 mod client;
 mod clock;
 mod connect;
+mod durable;
 mod embeddings;
 mod error;
 mod follow;

@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sealed_index::{Head, IndexId};
 use serde::{Deserialize, Serialize};
+
+use crate::durable::replace_file;
 
 const FORMAT: &str = "clearseal-index-heads/1";
 /// Longest file: some 50,000 indexes.
@@ -137,7 +139,7 @@ impl Heads {
         });
         let written = json
             .map_err(std::io::Error::from)
-            .and_then(|json| replace(&self.path, &json));
+            .and_then(|json| replace_file(&self.path, &json, private()));
         written.map_err(|error| HeadsError::Unusable {
             path: self.path.clone(),
             error,
@@ -145,32 +147,18 @@ impl Heads {
     }
 }
 
+/// Files that only their owner reads.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
-}
-
-/// In one step, on disk before it counts: a crash leaves the old file or the new one.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let next = with_suffix(path, ".next");
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.write(true).create(true).truncate(true).open(&next);
-    let mut file = file?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&next, path)?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    // Where a folder can be opened at all: not on every platform.
-    match File::open(folder) {
-        Ok(folder) => folder.sync_all(),
-        Err(_) => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! The highest sequence number that was seen, kept through restarts.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::SourceError;
+use crate::durable::replace_file;
 
 const FORMAT: &str = "clearseal-policy-state/1";
 const MAX_RECORD: u64 = 4096;
@@ -98,7 +99,7 @@ impl Record {
         };
         let written = serde_json::to_vec(&json)
             .map_err(std::io::Error::from)
-            .and_then(|json| replace(path, &json));
+            .and_then(|json| replace_file(path, &json, OpenOptions::new()));
         written.map_err(|reason| SourceError::StateNotWritten {
             path: path.clone(),
             reason,
@@ -131,24 +132,4 @@ fn read(path: &Path, key: &str) -> Result<Option<Seen>, ()> {
         sequence: json.sequence,
         sha256,
     }))
-}
-
-/// In one step, on disk before it counts: a crash leaves the old file or the new one.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut next = path.as_os_str().to_owned();
-    next.push(".next");
-    let next = PathBuf::from(next);
-    let mut file = File::create(&next)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&next, path)?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    // Where a folder can be opened at all: not on every platform.
-    match File::open(folder) {
-        Ok(folder) => folder.sync_all(),
-        Err(_) => Ok(()),
-    }
 }
